@@ -1,0 +1,1 @@
+"""Region Director: decides which region an LLM inference request enters."""
