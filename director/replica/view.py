@@ -85,4 +85,4 @@ class ReplicaView(Protocol):
         """Count one request that no region was left for: demand all the same, or a full fleet would look idle."""
 
     def count_demand(self, route: CompiledRoute, decision: Decision, requests: int) -> None:
-        """Count DNS answers: `requests` at the model's `estimated_tokens`. What each answer really brings, κ corrects."""
+        """Count DNS answers: `requests` at the model's `estimated_tokens`. κ corrects what an answer really brings."""
