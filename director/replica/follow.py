@@ -1,0 +1,195 @@
+"""Follow the planner: keep a replica's table, tokens and keys what the database says.
+
+Problem: a serving process must never ask the database for an answer, and must not be late when a region dies.
+Mechanism: NOTIFY wakes one poll; a timer wakes it anyway each second, because notifications are lost with their
+connection. A poll reads the heartbeat first, which is one small row; only a new epoch reads a plan. A table is
+compiled in a thread, then swapped in by one assignment on the serving loop.
+Hard cases: the database goes away (flag, keep serving, keep polling); it comes back as an older copy (any epoch that
+differs from ours is followed, not only a greater one); a plan that cannot be compiled (logged once, the old stays).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+import structlog
+
+from director.core.affinity import KeyRing
+from director.core.plan import Plan
+from director.core.policy import Policy
+from director.core.table import RoutingTable
+from director.replica import snapshot as snapshots
+from director.replica.replica import Replica
+from director.store import demand, keys, notify, plans, policies, tokens
+from director.store.database import Database, DatabaseUnavailable
+
+POLL_S = 1.0
+DEMAND_S = 1.0
+SNAPSHOT_S_MIN = 2.0
+"""At most one write in this time, however often plans change."""
+SNAPSHOT_S_MAX = 15.0
+"""And at least one, so that a restart knows how old its plan is."""
+CHANNELS = ("plan", "tokens", "keys")
+
+log = structlog.get_logger()
+
+
+class Follower:
+    """Runs beside the transports of one serving process. `run` returns when cancelled."""
+
+    def __init__(self, replica: Replica, database: Database, *, snapshot_path: Path | None = None) -> None:
+        self._replica = replica
+        self._database = database
+        self._snapshot_path = snapshot_path
+        self._wake = asyncio.Event()
+        self._policies: dict[int, Policy] = {}
+        self._refused_epoch: int | None = None
+        self._unsaved = False
+        self._saved_at_s = 0.0
+
+    def restore(self) -> bool:
+        """Serve from the snapshot on disk, if there is a good one. Before `run`; whether there was one."""
+        if self._snapshot_path is None:
+            return False
+        try:
+            snapshot = snapshots.read(self._snapshot_path)
+        except snapshots.SnapshotRefused as error:
+            log.error("snapshot_refused", path=str(self._snapshot_path), why=str(error))
+            return False
+        if snapshot is None:
+            return False
+        self._replica.restore(snapshot)
+        log.info("snapshot_restored", epoch=snapshot.plan.epoch, age_ms=self._replica.plan_age_ms())
+        return True
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll_forever(), name="follow-poll")
+            group.create_task(self._listen_forever(), name="follow-listen")
+            group.create_task(self._flush_forever(), name="follow-demand")
+            if self._snapshot_path is not None:
+                group.create_task(self._save_forever(), name="follow-snapshot")
+
+    # Plans, tokens, keys.
+
+    async def _poll_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            await self._poll_safely()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._wake.wait()
+
+    async def _poll_safely(self) -> None:
+        replica = self._replica
+        was_degraded = replica.degraded
+        try:
+            await self.poll()
+        except DatabaseUnavailable as error:
+            replica.lost_database()
+            if not was_degraded:
+                log.warning("database_unavailable", why=str(error))
+        except Exception:
+            # A bug here must not end the following of plans: the replica serves on, and the next poll tries again.
+            log.exception("poll_failed")
+        else:
+            if was_degraded:
+                log.info("database_followed", epoch=replica.compiled.plan.epoch if replica.compiled else None)
+
+    async def poll(self) -> None:
+        """One look at the database. Raises DatabaseUnavailable."""
+        replica, database = self._replica, self._database
+        asked_at_ns = time.monotonic_ns()
+        heartbeat = await plans.heartbeat(database)
+        replica.clock.reading(heartbeat.now_ms, asked_at_ns, time.monotonic_ns())
+        self._unsaved |= replica.take_tokens(await tokens.all_hashes(database))
+        keyring = await keys.load(database)
+        current = replica.compiled
+        if keyring is not None and (
+            current is None or current.plan.epoch != heartbeat.epoch or current.keyring != keyring
+        ):
+            await self._follow_plan(keyring)
+        elif current is not None:
+            replica.from_snapshot = False
+        replica.heard(heartbeat.at_ms)
+
+    async def _follow_plan(self, keyring: KeyRing) -> None:
+        plan = await plans.latest_plan(self._database)
+        if plan is None or plan.epoch == self._refused_epoch:
+            return
+        policy = await self._policy(plan.policy)
+        if policy is None:
+            log.error("plan_without_policy", epoch=plan.epoch, policy=plan.policy)
+            return
+        try:
+            table = await asyncio.to_thread(self._compile, plan, policy, keyring, self._replica.compiled)
+        except Exception:
+            self._refused_epoch = plan.epoch
+            log.exception("plan_not_compiled", epoch=plan.epoch, kept=self._replica.policy_version)
+            return
+        self._replica.adopt(table, plan.policy)
+        self._unsaved = True
+
+    @staticmethod
+    def _compile(plan: Plan, policy: Policy, keyring: KeyRing, previous: RoutingTable | None) -> RoutingTable:
+        return RoutingTable(plan, policy, keyring, previous=previous)
+
+    async def _policy(self, version: int) -> Policy | None:
+        policy = self._policies.get(version)
+        if policy is None:
+            stored = await policies.get(self._database, version)
+            if stored is None:
+                return None
+            policy = stored.policy
+            # A roll-back names an old version again; more than a few are never in use at once.
+            self._policies = {**dict(list(self._policies.items())[-3:]), version: policy}
+        return policy
+
+    async def _listen_forever(self) -> None:
+        async for _channel, _payload in notify.listen(self._database.url, CHANNELS):
+            self._wake.set()
+
+    # Demand.
+
+    async def _flush_forever(self) -> None:
+        flushed_at_s = time.monotonic()
+        while True:
+            await asyncio.sleep(DEMAND_S)
+            span_ms = int((time.monotonic() - flushed_at_s) * 1000)
+            flushed_at_s = time.monotonic()
+            try:
+                await self.flush_demand(span_ms)
+            except Exception:
+                log.exception("demand_not_flushed")
+
+    async def flush_demand(self, span_ms: int) -> None:
+        """Hand the planner what was decided in the last `span_ms`; drop it while the database is away."""
+        sample = self._replica.demand.take(self._replica.name, self._replica.now_ms(), span_ms)
+        if sample is None or self._replica.degraded:
+            return
+        with contextlib.suppress(DatabaseUnavailable):
+            await demand.put(self._database, sample)
+
+    # Snapshot.
+
+    async def _save_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SNAPSHOT_S_MIN)
+            if self._unsaved or time.monotonic() - self._saved_at_s >= SNAPSHOT_S_MAX:
+                await self.save()
+
+    async def save(self) -> None:
+        """Write what is served from to disk. A disk that refuses is logged: serving needs none."""
+        snapshot = self._replica.snapshot()
+        if snapshot is None or self._snapshot_path is None or self._replica.degraded:
+            return
+        self._unsaved = False
+        self._saved_at_s = time.monotonic()
+        try:
+            await asyncio.to_thread(snapshots.write, self._snapshot_path, snapshot)
+        except OSError as error:
+            self._unsaved = True
+            log.error("snapshot_not_written", path=str(self._snapshot_path), why=str(error))
