@@ -1,0 +1,141 @@
+"""One tick of the planner: lease, observe, step, check, publish.
+
+Problem: the director must keep planning through restarts of everything, and never publish twice or from the past.
+Mechanism: the state row is the only memory. A leader loads it once, keeps it in memory while each publication
+succeeds, and loads it again after any that did not: an answer that was lost may have been a commit.
+Hard cases: the database goes away in the middle (reload); our term is over (step down); a step that breaks an
+invariant (nothing is published, the heartbeat stops, replicas say `static`, and the log says why).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+import structlog
+
+from director.core.invariants import check_invariants
+from director.core.policy import Policy
+from director.core.state import PlannerState
+from director.core.step import step
+from director.planner.lease import LEASE_S, Lease
+from director.planner.observe import Observer
+from director.store import keys, plans, policies
+from director.store.database import Database, DatabaseUnavailable
+
+TICK_S = 1.0
+
+log = structlog.get_logger()
+
+
+class PlannerLoop:
+    """Ticks for as long as its process lives, leading whenever it holds the lease."""
+
+    def __init__(self, database: Database, holder: str, *, tick_s: float = TICK_S, lease_s: float = LEASE_S) -> None:
+        self._database = database
+        self._tick_s = tick_s
+        self.lease = Lease(database, holder, lease_s=lease_s)
+        self._loaded = False
+        self._state = PlannerState()
+        self._epoch = 0
+        self._observer = Observer(database, 0)
+        self._policy: tuple[int, Policy] | None = None
+        self._away = False
+        self._said_no_policy = False
+
+    async def run(self) -> None:
+        """Until cancelled; then the lease is given back, so that another starts at once."""
+        try:
+            while True:
+                started_s = time.monotonic()
+                await self._tick_safely()
+                await asyncio.sleep(max(0.05, self._tick_s - (time.monotonic() - started_s)))
+        finally:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self.lease.release()
+            except (DatabaseUnavailable, TimeoutError):
+                log.info("lease_left_to_expire", holder=self.lease.holder)
+
+    async def _tick_safely(self) -> None:
+        try:
+            await self.tick()
+            if self._away:
+                self._away = False
+                log.info("database_back")
+        except DatabaseUnavailable as error:
+            self._loaded = False
+            if not self._away:
+                self._away = True
+                log.warning("database_unavailable", why=str(error))
+        except plans.Fenced as error:
+            self._loaded = False
+            self.lease.drop(f"fenced: {error}")
+        except Exception:
+            # Ours to mend, and no reason to stop: the last plan stays, and the next tick starts from the stored state.
+            self._loaded = False
+            log.exception("tick_failed", term=self.lease.term)
+
+    async def tick(self) -> bool:
+        """One turn. Whether it published. Raises DatabaseUnavailable, Fenced, InvariantBroken."""
+        if not await self.lease.keep():
+            self._loaded = False
+            return False
+        policy = await self._current_policy()
+        if policy is None:
+            return False
+        if not self._loaded:
+            await self._load()
+        now_ms = await self._database.now_ms()
+        version, rules = policy
+        observations = await self._observer.observe(version, now_ms)
+        result = step(self._state, observations, rules, now_ms, previous_epoch=self._epoch, term=self.lease.term)
+        if result.plan is not None:
+            check_invariants(result.plan, rules)
+        if not self.lease.held:
+            self.lease.drop("lease_expired")
+            return False
+        await plans.publish(
+            self._database, msgspec.json.encode(result.state), result.plan, result.events, self.lease.term
+        )
+        self._state = result.state
+        if result.plan is not None:
+            self._epoch = result.plan.epoch
+        for event in result.events:
+            log.info("event", **{k: v for k, v in msgspec.structs.asdict(event).items() if v is not None})
+        return True
+
+    async def _current_policy(self) -> tuple[int, Policy] | None:
+        version = await policies.current_version(self._database)
+        if version is None:
+            if not self._said_no_policy:
+                self._said_no_policy = True
+                log.warning("no_policy", hint="store one: director serve --policy DIR, or PUT /policy?apply=true")
+            return None
+        if self._policy is None or self._policy[0] != version:
+            stored = await policies.get(self._database, version)
+            if stored is None:
+                return self._policy
+            self._policy = (version, stored.policy)
+            log.info("policy_in_force", version=version)
+        return self._policy
+
+    async def _load(self) -> None:
+        """Continue from what the last leader stored."""
+        await keys.ensure(self._database)
+        stored = await plans.load_state(self._database)
+        self._state = PlannerState()
+        last_tick_ms = 0
+        if stored is not None:
+            last_tick_ms = stored.at_ms
+            try:
+                self._state = msgspec.json.decode(stored.state_json, type=PlannerState)
+            except (msgspec.DecodeError, ValueError) as error:
+                # Another release wrote it. Starting afresh is safe: published values are in the plan, averages return.
+                log.error("state_not_readable", why=str(error))
+        latest = await plans.latest_plan(self._database)
+        self._epoch = latest.epoch if latest is not None else 0
+        self._observer = Observer(self._database, last_tick_ms)
+        self._loaded = True
+        log.info("state_loaded", epoch=self._epoch, heartbeat_at_ms=last_tick_ms)
