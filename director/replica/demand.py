@@ -1,8 +1,8 @@
 """What this replica decided, per route, since the last flush.
 
-One row a second leaves for the database. Between flushes a request costs one dictionary look-up and two additions:
-decisions are cached by the routing table and hash by identity, so a decision is its own key. While the database is
-away the counts are dropped each second; the planner could not have used them, and they must not pile up.
+One row a second leaves for the database. Between flushes a request costs one dictionary look-up and two additions.
+While the database is away the counts are dropped each second; the planner could not have used them, and they must not
+pile up.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from director.core.route import CompiledRoute
 
 ROWS_MAX = 20_000
-"""Distinct (route, decision) pairs held between two flushes; beyond, requests are counted as dropped only."""
+"""Rows held between two flushes; beyond, requests are counted as dropped only."""
 
 
 class _Row:
-    __slots__ = ("decision", "presented_region", "requests", "route", "tokens")
+    """Requests of one compiled route that went to one place. `region` is None where they were refused."""
 
-    def __init__(self, route: CompiledRoute, decision: Decision | None, presented_region: str | None) -> None:
+    __slots__ = ("presented_region", "region", "requests", "route", "tokens", "version")
+
+    def __init__(self, route: CompiledRoute, region: str | None, version: str, presented_region: str | None) -> None:
         self.route = route
-        self.decision = decision
+        self.region = region
+        self.version = version
         self.presented_region = presented_region
         self.requests = 0
         self.tokens = 0.0
@@ -35,59 +38,54 @@ class DemandCounter:
     """Counts on the serving loop only: no lock."""
 
     def __init__(self) -> None:
-        self._new: dict[Decision, _Row] = {}
-        self._pinned: dict[tuple[Decision, str], _Row] = {}
-        self._refused: dict[tuple[RouteKey, str | None], _Row] = {}
+        # Keyed by the compiled route itself, which hashes by identity: its key would be hashed field by field.
+        self._rows: dict[tuple[CompiledRoute, str | None, str, str | None], _Row] = {}
         self.requests_dropped = 0
 
-    def decided(self, route: CompiledRoute, decision: Decision, requests: int, tokens: float) -> None:
-        """Count new demand: requests that no affinity token bound to a region."""
-        row = self._new.get(decision)
-        if row is None:
-            if self._full(requests):
-                return
-            row = self._new[decision] = _Row(route, decision, None)
+    def decided(
+        self,
+        route: CompiledRoute,
+        decision: Decision,
+        tokens: float,
+        presented_region: str | None = None,
+        requests: int = 1,
+    ) -> None:
+        """Count requests that were sent somewhere. `presented_region`: what a valid affinity token named, if any."""
+        target = decision.target
+        row = self._rows.get((route, target.region, target.version, presented_region))
+        if row is None and (row := self._new_row(route, target.region, target.version, presented_region)) is None:
+            self.requests_dropped += requests
+            return
         row.requests += requests
         row.tokens += tokens
 
-    def pinned(self, route: CompiledRoute, decision: Decision, presented_region: str, tokens: float) -> None:
-        """Count one request whose valid affinity token named `presented_region`, wherever it was sent."""
-        row = self._pinned.get((decision, presented_region))
-        if row is None:
-            if self._full(1):
-                return
-            row = self._pinned[decision, presented_region] = _Row(route, decision, presented_region)
+    def refused(self, route: CompiledRoute, tokens: float, presented_region: str | None = None) -> None:
+        """Count one request that no region was left for."""
+        row = self._rows.get((route, None, "", presented_region))
+        if row is None and (row := self._new_row(route, None, "", presented_region)) is None:
+            self.requests_dropped += 1
+            return
         row.requests += 1
         row.tokens += tokens
 
-    def refused(self, route: CompiledRoute, tokens: float, presented_region: str | None) -> None:
-        """Count one request that no region was left for."""
-        key = (route.key, presented_region)
-        row = self._refused.get(key)
-        if row is None:
-            if self._full(1):
-                return
-            row = self._refused[key] = _Row(route, None, presented_region)
-        row.requests += 1
-        row.tokens += tokens
+    def _new_row(
+        self, route: CompiledRoute, region: str | None, version: str, presented_region: str | None
+    ) -> _Row | None:
+        if len(self._rows) >= ROWS_MAX:
+            return None
+        row = self._rows[route, region, version, presented_region] = _Row(route, region, version, presented_region)
+        return row
 
     def take(self, replica: str, at_ms: int, span_ms: int) -> DemandSample | None:
         """Everything counted since the last take, and start from zero; None where nothing was asked."""
-        rows = [*self._new.values(), *self._pinned.values(), *self._refused.values()]
-        self._new, self._pinned, self._refused = {}, {}, {}
+        rows, self._rows = self._rows, {}
         if not rows:
             return None
         sums: dict[RouteKey, _Sum] = {}
-        for row in rows:
+        for row in rows.values():
             sums.setdefault(row.route.key, _Sum()).add(row)
         routes = tuple(total.demand(key) for key, total in sums.items())
         return DemandSample(replica=replica, at_ms=at_ms, span_ms=span_ms, routes=routes)
-
-    def _full(self, requests: int) -> bool:
-        if len(self._new) + len(self._pinned) + len(self._refused) < ROWS_MAX:
-            return False
-        self.requests_dropped += requests
-        return True
 
 
 class _Sum:
@@ -101,16 +99,14 @@ class _Sum:
 
     def add(self, row: _Row) -> None:
         self.requests += row.requests
-        target = row.decision.target if row.decision is not None else None
-        if target is not None:
-            where = (target.region, target.version)
+        if row.region is not None:
+            where = (row.region, row.version)
             self.decided[where] = self.decided.get(where, 0.0) + row.tokens
         if row.presented_region is None:
             self.new_tokens += row.tokens
             return
-        stayed = target is not None and target.region == row.presented_region
         # A session that was let go names its region only: the version that it had there is not in its token.
-        claimed = (row.presented_region, target.version if target is not None and stayed else "")
+        claimed = (row.presented_region, row.version if row.region == row.presented_region else "")
         self.pinned[claimed] = self.pinned.get(claimed, 0.0) + row.tokens
 
     def demand(self, route: RouteKey) -> RouteDemand:

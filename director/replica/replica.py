@@ -88,10 +88,7 @@ class Replica:
     def count_decision(
         self, route: CompiledRoute, decision: Decision, tokens: float, presented_region: str | None = None
     ) -> None:
-        if presented_region is None:
-            self.demand.decided(route, decision, 1, tokens)
-        else:
-            self.demand.pinned(route, decision, presented_region, tokens)
+        self.demand.decided(route, decision, tokens, presented_region)
 
     def count_refusal(self, route: CompiledRoute, tokens: float, presented_region: str | None = None) -> None:
         self.demand.refused(route, tokens, presented_region)
@@ -99,7 +96,7 @@ class Replica:
     def count_demand(self, route: CompiledRoute, decision: Decision, requests: int) -> None:
         table = self.compiled
         if table is not None and (model := table.policy.models.get(route.key.model)) is not None:
-            self.demand.decided(route, decision, requests, requests * model.estimated_tokens)
+            self.demand.decided(route, decision, requests * model.estimated_tokens, requests=requests)
 
     # Written by the follower.
 
