@@ -1,0 +1,1 @@
+"""Postgres: tables, repositories, notifications, the lease, and an embedded server."""
