@@ -22,7 +22,7 @@ Jurisdiction = Name
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Ttl = Annotated[int, Meta(ge=0, le=86_400)]
 
 

@@ -1,0 +1,159 @@
+"""Policy files → a validated policy, or every reason why not."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from director.core.policy import Policy
+from director.policy.draft import Draft
+from director.policy.problem import PolicyInvalid, Problem, dotted, shown
+from director.policy.rules import RULES
+from director.policy.shape import Shape
+from director.policy.tree import CHARACTERS_MAX, Leaf, Mapping, Node, Unreadable, read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping as Files
+    from pathlib import Path
+
+SUFFIXES = (".yaml", ".yml")
+FILES_MAX = 256
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.ya?ml")
+
+
+class LoadedPolicy(Struct, frozen=True):
+    """A policy that may be served. `files` are the texts it was made from, by name."""
+
+    policy: Policy
+    warnings: tuple[Problem, ...]
+    files: dict[str, str]
+
+
+def load(path: Path) -> LoadedPolicy:
+    """The policy of a folder (its `*.yaml` and `*.yml`, not those below) or of one file. Raises `PolicyInvalid`."""
+    if path.is_dir():
+        found = sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES and not entry.name.startswith("."))
+        found = [entry for entry in found if entry.is_file()]
+        if not found:
+            raise PolicyInvalid([Problem(str(path), 0, "", "holds no policy file", "*.yaml")])
+    elif path.is_file():
+        found = [path]
+    else:
+        raise PolicyInvalid([Problem(str(path), 0, "", "does not exist", "a policy folder or file")])
+    texts: dict[str, str] = {}
+    problems: list[Problem] = []
+    for entry in found:
+        try:
+            if entry.stat().st_size > 4 * CHARACTERS_MAX:
+                problems.append(Problem(str(entry), 0, "", "is too large", f"at most {CHARACTERS_MAX:,} characters"))
+                continue
+            texts[entry.name] = entry.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            problems.append(Problem(str(entry), 0, "", f"is not UTF-8 at byte {error.start}", "UTF-8 text"))
+        except OSError as error:
+            problems.append(Problem(str(entry), 0, "", f"cannot be read: {error.strerror}"))
+    if problems:
+        raise PolicyInvalid(problems)
+    return _validated(texts, {entry.name: str(entry) for entry in found})
+
+
+def load_files(files: Files[str, str]) -> LoadedPolicy:
+    """The same from memory: names (`tenants.yaml`) and texts. Raises `PolicyInvalid`."""
+    problems = [
+        Problem(
+            shown(name).strip('"'), 0, "", "is no name of a policy file", "letters, digits and . _ - ending in .yaml"
+        )
+        for name in files
+        if not _FILE_NAME.fullmatch(name)
+    ]
+    if not files:
+        problems = [Problem("", 0, "", "no policy file", "at least one")]
+    if problems:
+        raise PolicyInvalid(problems)
+    return _validated(dict(files), {name: name for name in files})
+
+
+def _validated(texts: dict[str, str], labels: dict[str, str]) -> LoadedPolicy:
+    """`labels`: how each file is called in messages."""
+    total = sum(map(len, texts.values()))
+    if total > CHARACTERS_MAX or len(texts) > FILES_MAX:
+        message = f"{total:,} characters in {len(texts)} files"
+        raise PolicyInvalid([Problem("", 0, "", message, f"at most {CHARACTERS_MAX:,} in {FILES_MAX}")])
+    problems: list[Problem] = []
+    roots: list[Mapping] = []
+    unreadable = False
+    for name, text in sorted(texts.items()):
+        try:
+            node, slips = read(labels[name], text)
+            problems.extend(slips)
+            roots.extend(_root(node))
+        except Unreadable as error:
+            unreadable = True
+            problems.append(error.problem)
+    if unreadable:
+        # What the unreadable file declares is unknown: to judge the others would only call its names missing.
+        raise PolicyInvalid(problems)
+    root = _merged(roots, problems, labels[min(texts)])
+    shape = Shape()
+    draft = Draft(shape.policy(root), root)
+    problems.extend(shape.problems)
+    warnings: list[Problem] = []
+    for check in RULES:
+        for finding in check(draft):
+            (warnings if finding.warning else problems).append(draft.problem(finding))
+    if problems:
+        raise PolicyInvalid(problems)
+    in_order = sorted(warnings, key=lambda warning: (warning.file, warning.line, warning.path))
+    return LoadedPolicy(draft.policy, tuple(in_order), texts)
+
+
+def _root(node: Node | None) -> list[Mapping]:
+    """A file's top level. An empty file (comments alone) adds nothing."""
+    if node is None or (isinstance(node, Leaf) and node.value is None):
+        return []
+    if not isinstance(node, Mapping):
+        raise Unreadable(Problem(node.file, node.line, "", "the top level is no mapping", "sections such as regions:"))
+    return [node]
+
+
+def _merged(roots: list[Mapping], problems: list[Problem], first_file: str) -> Mapping:
+    """One tree from all files. A section in two files is joined where it is a mapping; nothing is ever overridden."""
+    merged = Mapping(first_file, 1)
+    for root in roots:
+        for section, node in root.entries.items():
+            known = merged.entries.get(section)
+            if known is None:
+                merged.entries[section] = _copied(node)
+                merged.marks[section] = root.marks[section]
+            elif isinstance(known, Mapping) and isinstance(node, Mapping):
+                _join(known, node, section, problems)
+            else:
+                problems.append(_twice(root.marks[section], (section,), merged.marks[section]))
+    return merged
+
+
+def _join(known: Mapping, more: Mapping, section: str, problems: list[Problem]) -> None:
+    for key, node in more.entries.items():
+        if key in known.entries:
+            problems.append(_twice(more.marks[key], (section, key), known.marks[key]))
+        else:
+            known.entries[key] = node
+            known.marks[key] = more.marks[key]
+
+
+def _copied(node: Node) -> Node:
+    """A section's top level of its own: an anchor may give the same mapping to two sections."""
+    if not isinstance(node, Mapping):
+        return node
+    copy = Mapping(node.file, node.line)
+    copy.size = node.size
+    copy.entries = dict(node.entries)
+    copy.marks = dict(node.marks)
+    return copy
+
+
+def _twice(mark: tuple[str, int], path: tuple[str, ...], first: tuple[str, int]) -> Problem:
+    return Problem(*mark, dotted(path), f"given twice; the first stands in {first[0]}:{first[1]}", "each key once")
