@@ -20,9 +20,11 @@ from director.core.policy import Policy
 from director.core.state import PlannerState
 from director.core.step import step
 from director.planner.lease import LEASE_S, Lease
-from director.planner.observe import Observer
+from director.planner.outage import outage_ms
 from director.store import keys, plans, policies
 from director.store.database import Database, DatabaseUnavailable
+from director.store.lease import Fenced
+from director.store.observe import Observer
 
 TICK_S = 1.0
 
@@ -39,7 +41,8 @@ class PlannerLoop:
         self._loaded = False
         self._state = PlannerState()
         self._epoch = 0
-        self._observer = Observer(database, 0)
+        self._observer = Observer(database)
+        self._last_tick_ms = 0
         self._policy: tuple[int, Policy] | None = None
         self._away = False
         self._said_no_policy = False
@@ -69,7 +72,7 @@ class PlannerLoop:
             if not self._away:
                 self._away = True
                 log.warning("database_unavailable", why=str(error))
-        except plans.Fenced as error:
+        except Fenced as error:
             self._loaded = False
             self.lease.drop(f"fenced: {error}")
         except Exception:
@@ -82,60 +85,60 @@ class PlannerLoop:
         if not await self.lease.keep():
             self._loaded = False
             return False
-        policy = await self._current_policy()
-        if policy is None:
-            return False
         if not self._loaded:
             await self._load()
-        now_ms = await self._database.now_ms()
-        version, rules = policy
-        observations = await self._observer.observe(version, now_ms)
-        result = step(self._state, observations, rules, now_ms, previous_epoch=self._epoch, term=self.lease.term)
+        now_ms, observations, cursors = await self._observer.observe()
+        policy = await self._policy_of(observations.policy_version)
+        if policy is None:
+            return False
+        silent_ms = outage_ms(observations.reports, self._last_tick_ms, now_ms)
+        if silent_ms:
+            log.warning("outage_seen", outage_ms=silent_ms)
+            observations = msgspec.structs.replace(observations, outage_ms=silent_ms)
+        result = step(self._state, observations, policy, now_ms, previous_epoch=self._epoch, term=self.lease.term)
         if result.plan is not None:
-            check_invariants(result.plan, rules)
+            check_invariants(result.plan, policy)
         if not self.lease.held:
+            self._loaded = False
             self.lease.drop("lease_expired")
             return False
-        await plans.publish(
-            self._database, msgspec.json.encode(result.state), result.plan, result.events, self.lease.term
-        )
+        state_json = msgspec.json.encode(result.state)
+        await plans.publish(self._database, state_json, result.plan, result.events, self.lease.term, cursors)
         self._state = result.state
+        self._last_tick_ms = now_ms
         if result.plan is not None:
             self._epoch = result.plan.epoch
         for event in result.events:
-            log.info("event", **{k: v for k, v in msgspec.structs.asdict(event).items() if v is not None})
+            log.info("event", **{name: v for name, v in msgspec.structs.asdict(event).items() if v is not None})
         return True
 
-    async def _current_policy(self) -> tuple[int, Policy] | None:
-        version = await policies.current_version(self._database)
-        if version is None:
+    async def _policy_of(self, version: int) -> Policy | None:
+        if version == 0:
             if not self._said_no_policy:
                 self._said_no_policy = True
                 log.warning("no_policy", hint="store one: director serve --policy DIR, or PUT /policy?apply=true")
             return None
         if self._policy is None or self._policy[0] != version:
             stored = await policies.get(self._database, version)
-            if stored is None:
-                return self._policy
+            assert stored is not None, f"policy version {version} was read and is not there"
             self._policy = (version, stored.policy)
             log.info("policy_in_force", version=version)
-        return self._policy
+        return self._policy[1]
 
     async def _load(self) -> None:
         """Continue from what the last leader stored."""
         await keys.ensure(self._database)
         stored = await plans.load_state(self._database)
         self._state = PlannerState()
-        last_tick_ms = 0
+        self._last_tick_ms = stored.at_ms if stored is not None else 0
         if stored is not None:
-            last_tick_ms = stored.at_ms
             try:
                 self._state = msgspec.json.decode(stored.state_json, type=PlannerState)
             except (msgspec.DecodeError, ValueError) as error:
                 # Another release wrote it. Starting afresh is safe: published values are in the plan, averages return.
                 log.error("state_not_readable", why=str(error))
         latest = await plans.latest_plan(self._database)
-        self._epoch = latest.epoch if latest is not None else 0
-        self._observer = Observer(self._database, last_tick_ms)
+        self._epoch = latest.plan.epoch if latest is not None else 0
+        self._observer = Observer(self._database, stored.cursors if stored is not None else None)
         self._loaded = True
-        log.info("state_loaded", epoch=self._epoch, heartbeat_at_ms=last_tick_ms)
+        log.info("state_loaded", epoch=self._epoch, heartbeat_at_ms=self._last_tick_ms)

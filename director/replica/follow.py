@@ -32,7 +32,7 @@ SNAPSHOT_S_MIN = 2.0
 """At most one write in this time, however often plans change."""
 SNAPSHOT_S_MAX = 15.0
 """And at least one, so that a restart knows how old its plan is."""
-CHANNELS = ("plan", "tokens", "keys")
+CHANNELS: tuple[notify.Channel, ...] = ("plan", "tokens", "keys")
 
 log = structlog.get_logger()
 
@@ -104,22 +104,23 @@ class Follower:
         replica, database = self._replica, self._database
         asked_at_ns = time.monotonic_ns()
         heartbeat = await plans.heartbeat(database)
-        replica.clock.reading(heartbeat.now_ms, asked_at_ns, time.monotonic_ns())
+        if heartbeat is not None:
+            replica.clock.reading(heartbeat.now_ms, asked_at_ns, time.monotonic_ns())
         self._unsaved |= replica.take_tokens(await tokens.all_hashes(database))
         keyring = await keys.load(database)
-        current = replica.compiled
-        if keyring is not None and (
-            current is None or current.plan.epoch != heartbeat.epoch or current.keyring != keyring
-        ):
-            await self._follow_plan(keyring)
-        elif current is not None:
-            replica.from_snapshot = False
-        replica.heard(heartbeat.at_ms)
+        if keyring is not None and heartbeat is not None and heartbeat.epoch > 0:
+            current = replica.compiled
+            if current is None or current.plan.epoch != heartbeat.epoch or current.keyring != keyring:
+                await self._follow_plan(keyring)
+            else:
+                replica.from_snapshot = False
+        replica.heard(heartbeat.at_ms if heartbeat is not None else replica.heartbeat_at_ms)
 
     async def _follow_plan(self, keyring: KeyRing) -> None:
-        plan = await plans.latest_plan(self._database)
-        if plan is None or plan.epoch == self._refused_epoch:
+        stored = await plans.latest_plan(self._database)
+        if stored is None or stored.plan.epoch == self._refused_epoch:
             return
+        plan = stored.plan
         policy = await self._policy(plan.policy)
         if policy is None:
             log.error("plan_without_policy", epoch=plan.epoch, policy=plan.policy)

@@ -1,0 +1,98 @@
+"""One process of the tree: started fresh, watched, started again with back-off, and never left behind.
+
+A fresh interpreter rather than a fork: each role holds only what it imports itself, and inherits no connection.
+The kernel ends a role when its supervisor is gone, however that went (see `die_with_parent`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import structlog
+
+SUPERVISOR_PID = "DIRECTOR_SUPERVISOR_PID"
+UNUSABLE = 2
+"""The exit code of a process that will never start as it was told to."""
+BACK_OFF_S_MIN = 0.2
+BACK_OFF_S_MAX = 10.0
+STEADY_S = 30.0
+"""A process that lived this long starts again at once the next time."""
+STOP_S = 5.0
+"""From SIGTERM to SIGKILL."""
+_PR_SET_PDEATHSIG = 1
+
+log = structlog.get_logger()
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its supervisor ends. Called by the child, first thing."""
+    supervisor_pid = os.environ.get(SUPERVISOR_PID)
+    if supervisor_pid is None:
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(supervisor_pid):
+        # The supervisor was gone before the kernel was asked.
+        sys.exit(1)
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """What a child sees: ours, our process id to die with, and one malloc arena (its threads are idle or brief)."""
+    return {**os.environ, SUPERVISOR_PID: str(os.getpid()), "MALLOC_ARENA_MAX": "1", **extra}
+
+
+class Child:
+    """Keeps one command running until stopped."""
+
+    def __init__(self, name: str, arguments: list[str], env: dict[str, str]) -> None:
+        self.name = name
+        self._arguments = arguments
+        self._env = env
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def run(self) -> int:
+        """Start, and start again whenever it ends. Returns only when stopped, or `UNUSABLE` when it cannot work."""
+        back_off_s = BACK_OFF_S_MIN
+        while not self._stopping:
+            started_s = time.monotonic()
+            # A process group of its own: Ctrl-C reaches the supervisor alone, which stops the others in order.
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "director", *self._arguments, env=self._env, process_group=0
+            )
+            code = await self._process.wait()
+            if self._stopping:
+                break
+            if code == UNUSABLE:
+                return UNUSABLE
+            lived_s = time.monotonic() - started_s
+            back_off_s = BACK_OFF_S_MIN if lived_s >= STEADY_S else min(BACK_OFF_S_MAX, back_off_s * 2)
+            log.error("process_ended", process=self.name, code=code, lived_s=round(lived_s, 1), again_in_s=back_off_s)
+            await asyncio.sleep(back_off_s)
+        return 0
+
+    async def stop(self) -> None:
+        """End it: politely, then not. No later start."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
+        except TimeoutError:
+            log.warning("process_killed", process=self.name, after_s=STOP_S)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
