@@ -148,10 +148,10 @@ class _one_error:  # noqa: N801  a context manager reads as a verb
         if error is None or isinstance(error, DatabaseUnavailable):
             return
         if is_unavailable(error):
-            raise DatabaseUnavailable(_sentence(error)) from error
+            raise DatabaseUnavailable(sentence(error)) from error
 
 
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
     """One line for a log: the driver's own words, without SQLAlchemy's wrapping."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:

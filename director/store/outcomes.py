@@ -26,7 +26,6 @@ async def put_batch(db: Database, reporter: str, batch: str, outcomes: Sequence[
     row = insert(outcome_batches).values(
         reporter=reporter,
         batch=batch,
-        outcomes=sum(item.count for item in outcomes),
         content=msgspec.json.encode(tuple(outcomes)).decode(),
     )
     async with db.transaction() as connection:
