@@ -12,16 +12,14 @@ import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 import structlog
 
 from director.serve import ports, running
 from director.serve.child import UNUSABLE, Child, environment
 from director.serve.options import ROLES, Options
-
-if TYPE_CHECKING:
-    from director.store.embedded import EmbeddedPostgres
+from director.store.embedded import EmbeddedPostgres
+from director.store.errors import EmbeddedPostgresFailed
 
 PREPARE_AGAIN_S = 3.0
 UNAVAILABLE = 3
@@ -64,11 +62,12 @@ def _refuse_second(options: Options) -> None:
 
 async def _embedded(options: Options, stack: contextlib.AsyncExitStack) -> str:
     """Start the embedded server and keep it alive; its URL."""
-    from director.store.embedded import EmbeddedPostgres
-
-    server: EmbeddedPostgres = EmbeddedPostgres(options.data / "postgres")
-    url = await asyncio.to_thread(server.start)
-    stack.push_async_callback(asyncio.to_thread, server.stop)
+    try:
+        server = EmbeddedPostgres(options.data / "postgres")
+        stack.push_async_callback(asyncio.to_thread, server.stop)
+        url = await asyncio.to_thread(server.start)
+    except EmbeddedPostgresFailed as error:
+        raise CannotStart(str(error)) from error
     keeper = asyncio.create_task(server.supervise(), name="postgres")
     stack.push_async_callback(_cancel, keeper)
     return url

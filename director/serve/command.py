@@ -1,0 +1,77 @@
+"""The command `director serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from director.serve.options import ROLES, Options, Role
+
+
+@click.command("serve")
+@click.option(
+    "--role", type=click.Choice([*ROLES, "all"]), default="all", show_default=True, help="One role, or the tree."
+)
+@click.option("--http-host", default="127.0.0.1", show_default=True, help="Where the API listens.")
+@click.option("--http-port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+@click.option("--dns-host", default="127.0.0.1", show_default=True, help="Where DNS listens, UDP and TCP.")
+@click.option("--dns-port", type=click.IntRange(1, 65535), default=8053, show_default=True)
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, path_type=Path),
+    help="A policy folder, taken in when it is new or has changed since it was last taken in.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("director-data"),
+    show_default=True,
+    envvar="DIRECTOR_DATA",
+    help="The embedded Postgres, and the snapshots that replicas start from.",
+)
+def serve_command(
+    role: str,
+    http_host: str,
+    http_port: int,
+    dns_host: str,
+    dns_port: int,
+    policy: Path | None,
+    data: Path,
+) -> None:
+    """Run the director: api, dns and planner as processes of one tree.
+
+    Uses the PostgreSQL (14 or later) that DIRECTOR_DATABASE_URL names; without it, an embedded one in --data.
+    """
+    options = Options(
+        http_host=http_host,
+        http_port=http_port,
+        dns_host=dns_host,
+        dns_port=dns_port,
+        data=data.absolute(),
+        policy=policy.absolute() if policy is not None else None,
+        database_url=os.environ.get("DIRECTOR_DATABASE_URL") or None,
+    )
+    sys.exit(_run(role, options))
+
+
+def _run(role: str, options: Options) -> int:
+    single: Role | None = next((known for known in ROLES if known == role), None)
+    if single is not None:
+        if options.policy is not None:
+            raise click.UsageError("--policy goes with the whole tree; beside single roles use `director policy apply`")
+        from director.serve.role import run_role
+
+        return run_role(single, options)
+    from director.serve import logs
+    from director.serve.supervisor import CannotStart, supervise
+
+    logs.configure("supervisor")
+    try:
+        return asyncio.run(supervise(options))
+    except CannotStart as error:
+        click.echo(f"director serve: {error}", err=True)
+        return 2
