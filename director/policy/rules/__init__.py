@@ -9,9 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from director.policy.rules import (
+    addresses,
+    distances,
+    dns_names,
+    dns_routes,
+    dns_zones,
+    geoip,
+    networks,
     references,
     relations,
     residency,
+    shared_addresses,
+    traps,
 )
 
 if TYPE_CHECKING:
@@ -23,4 +32,13 @@ RULES: tuple[Callable[[Draft], Iterator[Finding]], ...] = (
     references.check,
     residency.check,
     relations.check,
+    distances.check,
+    networks.check,
+    geoip.check,
+    addresses.check,
+    shared_addresses.check,
+    dns_zones.check,
+    dns_names.check,
+    dns_routes.check,
+    traps.check,
 )

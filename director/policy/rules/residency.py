@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from director.core.filters.residency import permits
 from director.policy.draft import Finding
 
 if TYPE_CHECKING:
@@ -46,17 +47,10 @@ def _unusable(draft: Draft, path: Path) -> bool:
     return node is not None and node.size > 1
 
 
-def passes(residency: Residency, jurisdictions: tuple[str, ...]) -> bool:
-    """Whether a region under these jurisdictions may serve: one of them allowed, none forbidden."""
-    if any(tag in residency.forbid for tag in jurisdictions):
-        return False
-    return residency.anywhere or any(tag in residency.allow for tag in jurisdictions)
-
-
 def permitted_regions(policy: Policy, tenant: Tenant) -> list[str]:
     """Regions that residency and denials leave, sorted."""
     return sorted(
         name
         for name, region in policy.regions.items()
-        if name not in tenant.deny_regions and passes(tenant.residency, region.jurisdictions)
+        if name not in tenant.deny_regions and permits(tenant.residency, region.jurisdictions)
     )
