@@ -49,7 +49,9 @@ class Target(Struct, frozen=True):
     version: str
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, eq=False):
+    """One answer. Compared and hashed by identity: routes cache their decisions, and transports their bytes for them."""
+
     target: Target
     reason: Reason
     fallbacks: tuple[Target, ...]

@@ -75,7 +75,9 @@ class DeploymentPlan(Struct, frozen=True):
     admit_captive: float = 1.0
     admit_home: float = 1.0
     admit_overflow: tuple[float, ...] = ()
-    """By round; a round beyond the last takes nothing."""
+    """By round; a round beyond the last repeats the last, and () is closed."""
+    admit_relief: tuple[float, ...] = ()
+    """By round: what slow start holds back, given before anything is refused."""
     admit_overload: tuple[float, ...] = ()
     """By round: the first over home shares, the rest over nearness."""
     release: float = 0.0

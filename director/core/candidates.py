@@ -1,0 +1,122 @@
+"""A route's candidates, judged: each deployment of the model in each region, with its rejection or its nearness.
+
+Regions that serve no version of the model are candidates without a deployment, so that a refusal and an explanation
+name every region of the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from director.core.decision import Rejection
+from director.core.filters import Candidate, RouteContext, first_rejection
+from director.core.filters import breaker as breaker_filter
+from director.core.filters import freshness, readiness
+from director.core.geo import round_trip_ms
+from director.core.nearness import Nearness, RttSource, nearness
+from director.core.plan import DeploymentPlan, RegionPlan
+from director.core.policy import DEFAULT_ZONE, Objective, Policy
+from director.core.request import RouteKey
+
+UNSEEN = "unseen"
+
+
+class Judged(Struct, frozen=True):
+    """One candidate after the filters. `lasting`: it keeps its home share, whatever it admits."""
+
+    region: str
+    deployment: DeploymentPlan | None
+    rejection: Rejection | None
+    rtt_ms: float
+    rtt_source: RttSource
+    nearness: Nearness | None
+    """None where there is no deployment to be near to."""
+    drain_until_ms: int | None = None
+    affinity_only: bool = False
+    """Drains, and is otherwise fine: valid tokens enter until `drain_until_ms` (None: until it ends)."""
+
+    @property
+    def eligible(self) -> bool:
+        return self.rejection is None
+
+    @property
+    def lasting(self) -> bool:
+        return self.deployment is not None and (self.rejection is None or not self.rejection.permanent)
+
+
+class PlanIndex:
+    """A plan by region and by model, so that a route looks only at its own model's deployments."""
+
+    __slots__ = ("by_model", "regions")
+
+    def __init__(self, regions: Iterable[RegionPlan], deployments: Iterable[DeploymentPlan]) -> None:
+        self.regions: dict[str, RegionPlan] = {region.region: region for region in regions}
+        self.by_model: dict[str, dict[str, list[DeploymentPlan]]] = {}
+        for deployment in deployments:
+            self.by_model.setdefault(deployment.model, {}).setdefault(deployment.region, []).append(deployment)
+
+
+def context(policy: Policy, key: RouteKey) -> RouteContext:
+    """Resolve a route's rules. The tenant and the model exist: `decide` asked before."""
+    tenant = policy.tenants[key.tenant]
+    return RouteContext(
+        tenant=tenant,
+        residency=key.residency,
+        model=key.model,
+        version=key.version,
+        adapter=key.adapter,
+        objective=objective(policy, key),
+        zone_known=key.client_zone != DEFAULT_ZONE and key.client_zone in policy.client_zones,
+    )
+
+
+def objective(policy: Policy, key: RouteKey) -> Objective:
+    return policy.objectives[policy.tenants[key.tenant].objective or policy.models[key.model].objective]
+
+
+def judge(policy: Policy, index: PlanIndex, key: RouteKey) -> list[Judged]:
+    """Every candidate of a route, in the policy's order of regions and the plan's order of versions."""
+    route = context(policy, key)
+    here: Mapping[str, list[DeploymentPlan]] = index.by_model.get(key.model, {})
+    judged: list[Judged] = []
+    for name, region in policy.regions.items():
+        observed = index.regions.get(name) or RegionPlan(region=name, freshness=UNSEEN)
+        rtt = round_trip_ms(policy, key.client_zone, name)
+        for deployment in here.get(name, (None,)):
+            candidate = Candidate(name, region, observed, deployment, rtt[0])
+            judged.append(_judge_one(policy, key, route, candidate, rtt))
+    return judged
+
+
+def _judge_one(
+    policy: Policy, key: RouteKey, route: RouteContext, candidate: Candidate, rtt: tuple[float, RttSource]
+) -> Judged:
+    rejection = first_rejection(candidate, route)
+    deployment = candidate.deployment
+    near = (
+        nearness(
+            policy, policy.models[key.model], route.objective, key.client_zone, key.adapter, deployment, rtt
+        )
+        if deployment is not None
+        else None
+    )
+    affinity_only = rejection is not None and rejection.code == "draining" and _fine_but_draining(candidate, route)
+    mark = candidate.observed.operator
+    drain_until_ms = mark.deadline_ms if mark is not None and mark.kind == "drain" else None
+    return Judged(
+        candidate.region, deployment, rejection, rtt[0], rtt[1], near, drain_until_ms, affinity_only=affinity_only
+    )
+
+
+_AFTER_DRAINING = (
+    freshness.reject_lost,
+    readiness.reject_not_ready,
+    readiness.reject_unhealthy,
+    breaker_filter.reject,
+)
+
+
+def _fine_but_draining(candidate: Candidate, route: RouteContext) -> bool:
+    return all(reject(candidate, route) is None for reject in _AFTER_DRAINING)

@@ -1,0 +1,85 @@
+"""Published values: the gap in which nothing is republished.
+
+Problem: a plan that follows every sample moves traffic for noise; one that averages long enough to be calm is late
+when something happens. So a tracker averages twice. The fast average catches steps, the slow one catches drifts, and
+the published value moves only when one of them leaves a band of `sigmas` of its own standard error around it.
+
+The noise of one sample is measured from successive differences, (x - previous)² / 2 (von Neumann, 1941), which a trend
+or a step hardly touches; one difference counts at most nine times the noise known so far. An exponential average of
+independent samples has the variance noise · a / (2 - a).
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+from msgspec import Struct
+
+NOISE_S = 60.0
+"""How long the noise estimate remembers: long against one step, short against an hour."""
+_WINSOR = 9.0
+_WARM_SAMPLES = 8
+
+
+class Band(Struct, frozen=True):
+    """How a value is followed. `floor_ratio`: changes smaller than this part of the published value are never news."""
+
+    fast_s: float
+    slow_s: float
+    sigmas: float
+    floor_ratio: float
+    floor: float = 0.0
+    """The same in the value's own unit."""
+
+
+class Tracker(Struct, frozen=True, array_like=True):
+    """One followed value. `published` is what the plan says."""
+
+    published: float = 0.0
+    fast: float = 0.0
+    slow: float = 0.0
+    noise: float = 0.0
+    last: float = 0.0
+    seen_s: float = 0.0
+    samples: int = 0
+
+    @property
+    def known(self) -> bool:
+        return self.samples > 0
+
+
+def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker:
+    """Take one sample that stands for the last `dt_s` seconds; the first is published at once."""
+    dt_s = max(dt_s, 1e-3)
+    if tracker.samples == 0:
+        return Tracker(sample, sample, sample, 0.0, sample, dt_s, 1)
+    seen_s = tracker.seen_s + dt_s
+    # Early on, the plain mean of what was seen is better than an average that starts from one sample.
+    early = dt_s / seen_s
+    a_fast = max(1.0 - exp(-dt_s / band.fast_s), early)
+    a_slow = max(1.0 - exp(-dt_s / band.slow_s), early)
+    a_noise = max(1.0 - exp(-dt_s / NOISE_S), early)
+    jump = (sample - tracker.last) ** 2 / 2
+    if tracker.samples >= _WARM_SAMPLES:
+        jump = min(jump, _WINSOR * max(tracker.noise, (band.floor_ratio * tracker.published) ** 2))
+    fast = tracker.fast + a_fast * (sample - tracker.fast)
+    slow = tracker.slow + a_slow * (sample - tracker.slow)
+    noise = tracker.noise + a_noise * (jump - tracker.noise)
+    published = _publish(tracker.published, fast, slow, a_fast, a_slow, noise, band)
+    return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
+
+
+def held_back(tracker: Tracker) -> float:
+    """What the deadband holds back: the fast average less what is published."""
+    return tracker.fast - tracker.published
+
+
+def _publish(
+    published: float, fast: float, slow: float, a_fast: float, a_slow: float, noise: float, band: Band
+) -> float:
+    floor = max(band.floor_ratio * abs(published), band.floor)
+    if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
+        return fast
+    if abs(slow - published) > max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor):
+        return slow
+    return published

@@ -1,0 +1,136 @@
+"""Demand: what the director knows without delay, from its own replicas.
+
+Per route, new demand (which could go anywhere the policy allows) and pinned (claimed by affinity tokens) are followed
+apart, in the replicas' estimated tokens per second. A replica whose row is late is taken to go on as before for
+`REPLICA_HELD_MS`: a missing row is not a lull.
+
+κ corrects the estimates where they land: arrivals that a region reports ÷ tokens decided into it over the same span,
+both smoothed alike. It absorbs wrong token estimates, resolvers that share one DNS answer among many, and an L7 that
+reuses a decision. Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, which cannot move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import exp
+from typing import NamedTuple
+
+from msgspec import structs
+
+from director.core.deadband import Band, Tracker, observe
+from director.core.observations import DemandSample
+from director.core.plan import DeploymentKey
+from director.core.request import RouteKey
+from director.core.state import DeploymentMemory, RouteMemory
+
+DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=2.5, floor_ratio=0.02, floor=1.0)
+REPLICA_HELD_MS = 3_000
+ROUTE_QUIET_S = 120.0
+"""A route without demand for this long is forgotten."""
+KAPPA_S = 60.0
+KAPPA_MIN, KAPPA_MAX = 0.05, 20.0
+KAPPA_STEP = 0.08
+"""κ is republished when it has moved by this part of itself."""
+DECIDED_MIN_TOKENS_PER_S = 1.0
+"""Below this κ would be a ratio of two noises."""
+
+
+class Rates(NamedTuple):
+    """Tokens/s over all replicas."""
+
+    new: dict[RouteKey, float]
+    pinned: dict[DeploymentKey, float]
+    decided: dict[DeploymentKey, float]
+    last_samples: tuple[DemandSample, ...]
+
+
+def rates(last: Iterable[DemandSample], samples: Iterable[DemandSample], now_ms: int) -> Rates:
+    """Sum what replicas decided per second, bridging a replica's late row by its last."""
+    by_replica: dict[str, list[DemandSample]] = {}
+    for sample in samples:
+        by_replica.setdefault(sample.replica, []).append(sample)
+    for sample in last:
+        if sample.replica not in by_replica and now_ms - sample.at_ms <= REPLICA_HELD_MS:
+            by_replica[sample.replica] = [sample]
+    new: dict[RouteKey, float] = {}
+    pinned: dict[DeploymentKey, float] = {}
+    decided: dict[DeploymentKey, float] = {}
+    newest = []
+    for replica in sorted(by_replica):
+        group = by_replica[replica]
+        newest.append(max(group, key=lambda s: s.at_ms))
+        per_s = 1000.0 / max(1, sum(s.span_ms for s in group))
+        for sample in group:
+            _add(sample, per_s, new, pinned, decided)
+    return Rates(new, pinned, decided, tuple(newest))
+
+
+def follow_routes(known: Iterable[RouteMemory], new: dict[RouteKey, float], dt_s: float) -> tuple[RouteMemory, ...]:
+    """Move every route's tracker on; forget routes that have been quiet."""
+    memories = {m.route: m for m in known}
+    for key in new:
+        memories.setdefault(key, RouteMemory(key))
+    out = []
+    for key in sorted(memories, key=_route_order):
+        memory, rate = memories[key], new.get(key, 0.0)
+        quiet_s = 0.0 if rate > 0 else memory.quiet_s + dt_s
+        if quiet_s < ROUTE_QUIET_S:
+            out.append(RouteMemory(key, observe(memory.new, rate, dt_s, DEMAND_BAND), quiet_s))
+    return tuple(out)
+
+
+def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s: float) -> DeploymentMemory:
+    """Move a deployment's pinned demand on, and count what was decided into it since its last report."""
+    tracker: Tracker = memory.pinned
+    if pinned > 0 or tracker.known:
+        tracker = observe(tracker, pinned, dt_s, DEMAND_BAND)
+    return structs.replace(memory, pinned=tracker, decided_since_report=memory.decided_since_report + decided * dt_s)
+
+
+def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s: float) -> DeploymentMemory:
+    """Take a report's arrivals against what was decided over the same span: κ, and the background."""
+    decided_per_s = memory.decided_since_report / span_s
+    if arrived_tokens_per_s is None:
+        return structs.replace(memory, decided_since_report=0.0)
+    a = 1.0 - exp(-span_s / KAPPA_S)
+    if memory.arrived_tokens == 0.0 and memory.decided_tokens == 0.0:
+        a = 1.0
+    arrived = memory.arrived_tokens + a * (arrived_tokens_per_s - memory.arrived_tokens)
+    decided = memory.decided_tokens + a * (decided_per_s - memory.decided_tokens)
+    kappa = memory.kappa
+    if decided >= DECIDED_MIN_TOKENS_PER_S and arrived > 0:
+        raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
+        kappa = raw if abs(raw - kappa) > KAPPA_STEP * kappa else kappa
+        unexplained = max(0.0, arrived - KAPPA_MAX * decided)
+    else:
+        unexplained = arrived if decided < DECIDED_MIN_TOKENS_PER_S else 0.0
+    return structs.replace(
+        memory,
+        arrived_tokens=arrived,
+        decided_tokens=decided,
+        decided_since_report=0.0,
+        kappa=kappa,
+        background=observe(memory.background, unexplained, span_s, DEMAND_BAND),
+    )
+
+
+def _add(
+    sample: DemandSample,
+    per_s: float,
+    new: dict[RouteKey, float],
+    pinned: dict[DeploymentKey, float],
+    decided: dict[DeploymentKey, float],
+) -> None:
+    for demand in sample.routes:
+        route = RouteKey(*demand.route)
+        new[route] = new.get(route, 0.0) + demand.new_tokens * per_s
+        for part in demand.pinned:
+            key = DeploymentKey(part.region, route.model, part.version)
+            pinned[key] = pinned.get(key, 0.0) + part.tokens * per_s
+        for part in demand.decided:
+            key = DeploymentKey(part.region, route.model, part.version)
+            decided[key] = decided.get(key, 0.0) + part.tokens * per_s
+
+
+def _route_order(key: RouteKey) -> tuple[object, ...]:
+    return (key.tenant, key.residency, key.model, key.version, key.adapter or "", key.client_zone)

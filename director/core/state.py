@@ -1,0 +1,99 @@
+"""The planner's memory: averages, counters, breakers, trims. One row that each tick overwrites; never served from.
+
+Apart from the plan from the first day: what wobbles is here, what is published is there. Encoded compactly (arrays),
+since it is written every second; new fields join at the end, with a default.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from director.core.breaker import BreakerMemory
+from director.core.deadband import Tracker
+from director.core.observations import DemandSample
+from director.core.plan import DeploymentKey, Freshness, Plan
+from director.core.report import DeploymentReport, Health
+from director.core.request import RouteKey
+
+
+class ProbeMemory(Struct, frozen=True, array_like=True):
+    """One replica's view of a region's gateway."""
+
+    replica: str
+    at_ms: int
+    failures_in_a_row: int = 0
+
+
+class RegionMemory(Struct, frozen=True, array_like=True):
+    region: str
+    freshness: Freshness = "unseen"
+    received_at_ms: int = 0
+    """Of the newest report, moved on by any outage of the database."""
+    boot_id: str = ""
+    sequence: int = -1
+    interval_s: float = 5.0
+    health: Health = "ok"
+    gateway: Health = "ok"
+    probes: tuple[ProbeMemory, ...] = ()
+
+
+class DeploymentMemory(Struct, frozen=True, array_like=True):
+    region: str
+    model: str
+    version: str
+    report: DeploymentReport
+    """What the region last said of it."""
+    reported_at_ms: int = 0
+    rate_per_slot: Tracker = Tracker()
+    """Completed tokens/s per occupied slot, from samples that may be trusted."""
+    rate_per_slot_low: Tracker = Tracker()
+    """The same from half-empty engines: an upper bound, which may only lower."""
+    service_ms: Tracker = Tracker()
+    error_ratio: float = 0.0
+    throttled_ratio: float = 0.0
+    quality: float = 1.0
+    """Published: moves in steps of `QUALITY_STEP`."""
+    retry_after_ms: int = 0
+    arrived_tokens: float = 0.0
+    """Smoothed with the same window as `decided_tokens`: their ratio is κ."""
+    decided_tokens: float = 0.0
+    decided_since_report: float = 0.0
+    kappa: float = 1.0
+    """Arrivals that the region reports ÷ tokens decided into it; published past its deadband."""
+    background: Tracker = Tracker()
+    """Arrivals that no decision of ours explains, tokens/s."""
+    pinned: Tracker = Tracker()
+    trim: float = 1.0
+    trim_published: float = 1.0
+    utilisation: float | None = None
+    capacity_well: float = 0.0
+    admit_home: float = 1.0
+    """After pace."""
+    guest_gate: float = 1.0
+    """Slow start for guests: 0 when they were last forbidden, rising at `recovery_per_s`."""
+    breaker: BreakerMemory = BreakerMemory()
+
+    @property
+    def key(self) -> DeploymentKey:
+        return DeploymentKey(self.region, self.model, self.version)
+
+
+class RouteMemory(Struct, frozen=True, array_like=True):
+    """A route's demand that could go anywhere its policy allows, in the replicas' estimated tokens/s."""
+
+    route: RouteKey
+    new: Tracker = Tracker()
+    quiet_s: float = 0.0
+
+
+class PlannerState(Struct, frozen=True, array_like=True):
+    schema: int = 1
+    now_ms: int = 0
+    regions: tuple[RegionMemory, ...] = ()
+    deployments: tuple[DeploymentMemory, ...] = ()
+    routes: tuple[RouteMemory, ...] = ()
+    last_samples: tuple[DemandSample, ...] = ()
+    """Each replica's newest: a late row is bridged by the one before."""
+    models_served: tuple[str, ...] = ()
+    plan: Plan | None = None
+    """The last that was published."""

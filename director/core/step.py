@@ -1,0 +1,151 @@
+"""One tick of the planner: state, observations, policy and time in; state, plan and events out. Pure.
+
+    reports ─▶ memory (capacity, quality, service, κ) ─▶ breakers ─▶ base plan ─┐
+    demand  ─▶ routes' trackers ────────────────────────────────────────────────┴▶ admissions ─▶ plan, if it differs
+
+A plan is made only when a published value changes; the state is made anew each time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import structs
+
+from director.core import base, breakers, changes, digest, freshness, publish, trim
+from director.core.admission import Room, admit
+from director.core.demand import follow_pinned, follow_routes, rates
+from director.core.events import Event
+from director.core.flows import Memo, flows, rooms
+from director.core.observations import Observations
+from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan, RegionPlan
+from director.core.policy import Policy
+from director.core.state import DeploymentMemory, PlannerState, RegionMemory
+
+DT_S_MAX = 10.0
+"""A longer gap between steps (a new leader, a paused process) is taken as this long: nothing rises by waiting."""
+
+
+class StepResult(NamedTuple):
+    state: PlannerState
+    plan: Plan | None
+    events: tuple[Event, ...]
+
+
+def step(
+    state: PlannerState,
+    observations: Observations,
+    policy: Policy,
+    now_ms: int,
+    *,
+    previous_epoch: int = 0,
+    term: int = 0,
+    memo: Memo | None = None,
+) -> StepResult:
+    """Make the next state and, when something published changes, the next plan. `memo` only saves work."""
+    now_ms = max(now_ms, state.now_ms)
+    dt_s = min(DT_S_MAX, max(0.001, (now_ms - state.now_ms) / 1000)) if state.now_ms else 1.0
+    before = {r.region: r for r in state.regions}
+    regions = freshness.observe_regions(before, observations, policy, now_ms)
+    memories, fresh_reports = _take_reports(state, before, observations, policy)
+    demand = rates(state.last_samples, observations.demand, now_ms)
+    memories = [
+        follow_pinned(m, demand.pinned.get(m.key, 0.0), demand.decided.get(m.key, 0.0), dt_s) for m in memories
+    ]
+    routes = follow_routes(state.routes, demand.new, dt_s)
+    memories = breakers.turn(memories, fresh_reports, observations, policy, now_ms)
+    grades, static = _grades(before, regions, tuple(memories), policy, now_ms)
+    down = {name: freshness.probed_down(memory, policy) for name, memory in regions.items()}
+    region_plans = base.region_plans(regions, grades, down, observations.operators, now_ms)
+    deployments = base.deployment_plans(memories, policy)
+    served = tuple(sorted({*state.models_served, *(m.model for m in memories)}))
+    memories, deployments = _admit(memories, deployments, region_plans, routes, policy, static, dt_s, memo)
+    plan = publish.assemble(
+        state.plan, region_plans, deployments, served, static, observations.policy_version, previous_epoch, term, now_ms
+    )
+    events = changes.events(state.plan, plan, now_ms) if plan is not None else ()
+    new_state = PlannerState(
+        now_ms=now_ms,
+        regions=tuple(structs.replace(memory, freshness=grades[name]) for name, memory in regions.items()),
+        deployments=tuple(memories),
+        routes=routes,
+        last_samples=demand.last_samples,
+        models_served=served,
+        plan=plan or state.plan,
+    )
+    return StepResult(new_state, plan, events)
+
+
+def _take_reports(
+    state: PlannerState, before: dict[str, RegionMemory], observations: Observations, policy: Policy
+) -> tuple[list[DeploymentMemory], frozenset[str]]:
+    """Every deployment's memory after the reports that are news, in a fixed order; and the regions that reported."""
+    by_region: dict[str, list[DeploymentMemory]] = {}
+    for memory in state.deployments:
+        by_region.setdefault(memory.region, []).append(memory)
+    known: dict[DeploymentKey, DeploymentMemory] = {m.key: m for m in state.deployments}
+    news = set()
+    for received in sorted(observations.reports, key=lambda r: r.region):
+        region = before.get(received.region)
+        if received.region not in policy.regions or (region is not None and not freshness.is_news(region, received)):
+            continue
+        news.add(received.region)
+        by_region[received.region] = digest.take_report(known, region, received, policy)
+    memories = [m for name in policy.regions for m in by_region.get(name, ())]
+    memories.sort(key=lambda m: m.key)
+    return memories, frozenset(news)
+
+
+def _grades(
+    before: dict[str, RegionMemory],
+    regions: dict[str, RegionMemory],
+    memories: tuple[DeploymentMemory, ...],
+    policy: Policy,
+    now_ms: int,
+) -> tuple[dict[str, Freshness], bool]:
+    """Each region's grade, and whether the silence is ours: then those that fell silent keep the grade they had."""
+    grades: dict[str, Freshness] = {name: freshness.grade(memory, policy, now_ms) for name, memory in regions.items()}
+    confirmed = {name: freshness.probed_down(memory, policy) for name, memory in regions.items()}
+    ours = freshness.silence_is_ours(before, grades, confirmed, memories, policy.breaker.ejected_capacity_max)
+    if ours:
+        for name, memory in before.items():
+            if grades.get(name) == "lost" and memory.freshness not in ("lost", "unseen"):
+                grades[name] = memory.freshness
+    return grades, ours
+
+
+def _admit(
+    memories: list[DeploymentMemory],
+    deployments: list[DeploymentPlan],
+    region_plans: tuple[RegionPlan, ...],
+    routes: tuple[object, ...],
+    policy: Policy,
+    static: bool,
+    dt_s: float,
+    memo: Memo | None,
+) -> tuple[list[DeploymentMemory], list[DeploymentPlan]]:
+    by_region = {r.region: r for r in region_plans}
+    here = rooms(memories, deployments, by_region, policy, static, dt_s)
+    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)  # type: ignore[arg-type]
+    after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
+    return after_pace, [publish.with_admissions(d, here[d.key]) for d in deployments]
+
+
+def _remember(
+    memory: DeploymentMemory, room: Room, deployment: DeploymentPlan, policy: Policy, dt_s: float
+) -> DeploymentMemory:
+    """What pace and trim carry to the next tick."""
+    rising = policy.planner.recovery_per_s * dt_s
+    may_host = room.usable and room.fresh and room.trial_ratio is None and room.admit_home >= 1.0 - 1e-9
+    limits = room.usable and room.admit_home_raw < 1.0
+    raw, published = trim.move(
+        memory.trim, memory.trim_published, memory.utilisation if limits else None, policy.planner.home_target, dt_s
+    )
+    return structs.replace(
+        memory,
+        capacity_well=deployment.capacity_well_tokens_per_s,
+        admit_home=room.admit_home,
+        guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,
+        trim=raw,
+        trim_published=published,
+    )
