@@ -1,0 +1,1 @@
+"""The fleet simulator: the real `step` and the real `decide`, driven by a model of regions, engines, agents and clients."""
