@@ -54,7 +54,7 @@ class Child:
         self._arguments = arguments
         self._env = env
         self._process: asyncio.subprocess.Process | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -63,14 +63,14 @@ class Child:
     async def run(self) -> int:
         """Start, and start again whenever it ends. Returns only when stopped, or `UNUSABLE` when it cannot work."""
         back_off_s = BACK_OFF_S_MIN
-        while not self._stopping:
+        while not self._stopping.is_set():
             started_s = time.monotonic()
             # A process group of its own: Ctrl-C reaches the supervisor alone, which stops the others in order.
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "director", *self._arguments, env=self._env, process_group=0
             )
             code = await self._process.wait()
-            if self._stopping:
+            if self._stopping.is_set():
                 break
             if code == UNUSABLE:
                 return UNUSABLE
@@ -82,7 +82,7 @@ class Child:
 
     async def stop(self) -> None:
         """End it: politely, then not. No later start."""
-        self._stopping = True
+        self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:
             return

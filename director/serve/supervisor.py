@@ -94,7 +94,7 @@ async def _run(options: Options, env: dict[str, str], stop: asyncio.Event) -> in
             if stopped in done:
                 return 0
             for task in done:
-                tasks.remove(task)  # type: ignore[arg-type]
+                tasks.remove(task)
                 if task.result() == UNUSABLE:
                     return UNUSABLE
     finally:
