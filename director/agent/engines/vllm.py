@@ -1,0 +1,153 @@
+"""vLLM, from 0.4 to the newest, and vLLM under Ray (whose exporter writes `ray_vllm_` or `ray_vllm:`).
+
+Data-parallel ranks are told apart by `engine`: their counts add up, their KV use is the fullest one's, because a
+request that lands on the full rank waits whatever the others have free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from director.agent.exposition import Dump
+from director.agent.reading import Picker, Reading, having, label_values, split_list
+
+OUR_FAILURES = frozenset({"error"})
+CLIENT_LEFT = frozenset({"abort"})
+
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "running": ("num_requests_running",),
+    "waiting": ("num_requests_waiting",),
+    "kv": ("kv_cache_usage_perc", "gpu_cache_usage_perc"),
+    "cache": ("cache_config_info",),
+    "sleep": ("engine_sleep_state",),
+    "lora": ("lora_requests_info",),
+    "finished": ("request_success_total", "request_success"),
+    "prompt": ("prompt_tokens_total", "prompt_tokens"),
+    "generation": ("generation_tokens_total", "generation_tokens"),
+    "finished_prompt": ("request_prompt_tokens_sum",),
+    "finished_generation": ("request_generation_tokens_sum",),
+    "ttft": ("time_to_first_token_seconds",),
+}
+
+
+class VllmNames:
+    """The names of each signal under the given prefixes, newest first."""
+
+    def __init__(self, prefixes: Sequence[str]) -> None:
+        self.of = {key: tuple(p + s for s in suffixes for p in prefixes) for key, suffixes in _SUFFIXES.items()}
+        histograms = {f"{name}_bucket" for name in self.of["ttft"]}
+        self.wanted = frozenset(n for names in self.of.values() for n in names) | histograms
+
+
+NAMES = VllmNames(("vllm:",))
+WANTED = NAMES.wanted
+
+
+def read(dump: Dump) -> list[Reading]:
+    return read_with(dump, NAMES)
+
+
+def read_with(dump: Dump, names: VllmNames) -> list[Reading]:
+    of = names.of
+    served = label_values(dump, (*of["running"], *of["waiting"], *of["kv"]), "model_name")
+    return [_read_model(dump, names, name) for name in served]
+
+
+def _read_model(dump: Dump, names: VllmNames, served_name: str | None) -> Reading:
+    of = names.of
+    picker = Picker(dump, having("model_name", served_name))
+    counters = picker.counters(
+        {
+            "prompt_tokens": of["prompt"],
+            "generation_tokens": of["generation"],
+            "finished_prompt_tokens": of["finished_prompt"],
+            "finished_generation_tokens": of["finished_generation"],
+        }
+    )
+    counters |= _finished(picker, of["finished"])
+    running_adapters, waiting_adapters, adapters_max = _adapters(picker, of["lora"])
+    return Reading(
+        served_name=served_name,
+        ready=_workers(picker, of["running"]),
+        asleep=_asleep(picker, of["sleep"]),
+        running=picker.total("running", of["running"]),
+        waiting=picker.total("waiting", of["waiting"]),
+        kv_usage=picker.ratio("kv_usage", of["kv"]),
+        kv_tokens=_kv_tokens(picker, of["cache"]),
+        counters=counters,
+        started_at_s=picker.started_at_s(),
+        ttft_buckets=picker.buckets("ttft_ms", of["ttft"]),
+        adapters_running=running_adapters,
+        adapters_waiting=waiting_adapters,
+        adapters_max=adapters_max,
+        origins=picker.origins,
+    )
+
+
+def _finished(picker: Picker, names: Sequence[str]) -> dict[str, float]:
+    """Requests that ended, by whose doing. One that its client aborted is nobody's failure here."""
+
+    def reason_in(reasons: frozenset[str]) -> float | None:
+        return picker.total("", names, where=lambda labels: labels.get("finished_reason") in reasons)
+
+    name, found = picker.series(names)
+    if not found:
+        return {}
+    picker.origins["requests_completed"] = f"{name} but for aborts and errors"
+    failed, left = reason_in(OUR_FAILURES), reason_in(CLIENT_LEFT)
+    counters = {"requests_completed": sum(s.value for s in found) - (failed or 0.0) - (left or 0.0)}
+    if failed is not None:
+        counters["errors_server"] = failed
+        picker.origins["errors_server"] = f'{name}{{finished_reason="error"}}'
+    if left is not None:
+        counters["errors_client"] = left
+        picker.origins["errors_client"] = f'{name}{{finished_reason="abort"}}'
+    picker.origins.pop("", None)
+    return counters
+
+
+def _workers(picker: Picker, names: Sequence[str]) -> int:
+    """Ray's exporter gathers a node's replicas in one dump; elsewhere a dump is one replica."""
+    _, found = picker.series(names)
+    labels = ("ReplicaId", "WorkerId")
+    for label in labels:
+        workers = {s.labels[label] for s in found if s.labels.get(label)}
+        if workers:
+            return len(workers)
+    return 1
+
+
+def _asleep(picker: Picker, names: Sequence[str]) -> bool:
+    """Asleep when no rank says it is awake and some say otherwise."""
+    _, found = picker.series(names)
+    awake = [s.value for s in found if s.labels.get("sleep_state") == "awake"]
+    return bool(awake) and not any(awake)
+
+
+def _kv_tokens(picker: Picker, names: Sequence[str]) -> float | None:
+    name, found = picker.series(names)
+    sizes = []
+    for sample in found:
+        try:
+            sizes.append(float(sample.labels["block_size"]) * float(sample.labels["num_gpu_blocks"]))
+        except (KeyError, ValueError):  # a label "None" before the cache is sized
+            continue
+    if not sizes:
+        return None
+    picker.origins["kv_tokens"] = f"{name} block_size × num_gpu_blocks"
+    return sum(sizes)
+
+
+def _adapters(picker: Picker, names: Sequence[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...], int | None]:
+    """The newest series' lists. Its value is the time it was set at; the older ones are history that stays behind."""
+    name, found = picker.series(names)
+    if not found:
+        return None, (), None
+    newest = max(found, key=lambda sample: sample.value)
+    picker.origins["adapters"] = f"{name}, newest of {len(found)}"
+    most = newest.labels.get("max_lora", "")
+    return (
+        split_list(newest.labels.get("running_lora_adapters", "")),
+        split_list(newest.labels.get("waiting_lora_adapters", "")),
+        int(most) if most.isdigit() else None,
+    )

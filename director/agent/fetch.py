@@ -1,0 +1,91 @@
+"""An HTTP client for each set of certificates, and a bounded GET: a replica that hangs or floods delays nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import httpx
+
+from director.agent.config import Tls
+from director.agent.exposition import NotUnderstood
+
+DUMP_BYTES_MAX = 16 * 1024 * 1024
+"""A full vLLM dump is some 60 kB; a picker's with many tenants a few hundred."""
+
+ACCEPT = "text/plain;version=0.0.4"
+"""The plain format: OpenMetrics adds exemplars that nobody here reads."""
+
+
+class NoAnswer(Exception):
+    """No usable dump. `certain`: nobody listens there, so that the next try is not worth waiting for."""
+
+    def __init__(self, problem: str, *, certain: bool = False) -> None:
+        super().__init__(problem)
+        self.certain = certain
+
+
+def ssl_context(tls: Tls | None) -> ssl.SSLContext | bool:
+    """The system's authorities, or the configured one, with the client certificate if there is one."""
+    if tls is None:
+        return True
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    if tls.cert_file is not None:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+    return context
+
+
+class Clients:
+    """httpx clients by certificates, kept alive. No limit on connections: none may wait for a hung one's."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Tls | None, httpx.AsyncClient] = {}
+
+    def of(self, tls: Tls | None) -> httpx.AsyncClient:
+        if tls not in self._clients:
+            self._clients[tls] = httpx.AsyncClient(
+                verify=ssl_context(tls),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60.0),
+                timeout=None,  # noqa: S113  each call is bounded as a whole by its caller
+                trust_env=False,
+                follow_redirects=False,
+                headers={"user-agent": "region-director-agent"},
+            )
+        return self._clients[tls]
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+
+async def fetch_dump(client: httpx.AsyncClient, url: str, timeout_s: float, when_missing: str = "") -> str:
+    """The text at `url`. Raises `NoAnswer`, or `NotUnderstood` where something answers that is not metrics.
+
+    The time limit is on the whole exchange: an httpx timeout starts anew with every chunk of a dripping server.
+    """
+    try:
+        async with asyncio.timeout(timeout_s), client.stream("GET", url, headers={"accept": ACCEPT}) as response:
+            if response.status_code != httpx.codes.OK:
+                raise _refused(response.status_code, when_missing)
+            chunks, size = [], 0
+            async for chunk in response.aiter_bytes():
+                size += len(chunk)
+                if size > DUMP_BYTES_MAX:
+                    raise NotUnderstood(f"answered more than {DUMP_BYTES_MAX} bytes")
+                chunks.append(chunk)
+    except TimeoutError as error:
+        raise NoAnswer(f"did not answer within {timeout_s:g} s") from error
+    except httpx.ConnectError as error:
+        raise NoAnswer(f"refused the connection ({error})", certain=True) from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise NoAnswer(f"broke off: {error or type(error).__name__}") from error
+    return b"".join(chunks).decode("utf-8", "replace")
+
+
+def _refused(status: int, when_missing: str) -> Exception:
+    if status in (404, 410):
+        return NotUnderstood(f"has no metrics there (HTTP {status}){'; ' if when_missing else ''}{when_missing}")
+    if status in (401, 403):
+        return NotUnderstood(f"does not let the agent read its metrics (HTTP {status})")
+    return NoAnswer(f"answered HTTP {status}")

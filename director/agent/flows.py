@@ -1,0 +1,116 @@
+"""Arrivals, completions and errors of a deployment, apart, from the rates of its voices' counters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from director.agent.voice import Voice
+from director.core.report import Arrived, Completed, Errors
+
+ERROR_COUNTERS = {
+    "server": "errors_server",
+    "timeout": "errors_timeout",
+    "throttled": "errors_throttled",
+    "client": "errors_client",
+}
+
+
+class Flows(Struct, frozen=True):
+    arrived: Arrived | None = None
+    completed: Completed | None = None
+    errors: Errors | None = None
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def completed_tokens_per_s(self) -> float | None:
+        if self.completed is None:
+            return None
+        parts = (self.completed.prompt_tokens_per_s, self.completed.generation_tokens_per_s)
+        return None if None in parts else math.fsum(part for part in parts if part is not None)
+
+
+def flows_of(awake: Sequence[Voice], voices: Sequence[Voice], *, staged: bool) -> Flows:
+    """`awake` speaks for throughput; a picker among `voices` for arrivals and errors.
+
+    With stages apart each request passes both: prompts are counted where they are prefilled, the rest where it ends.
+    """
+    pickers = [v for v in voices if v.is_picker and v.reading is not None]
+    prefill = [v for v in awake if v.stage == "prefill"] if staged else list(awake)
+    ending = [v for v in awake if v.stage == "decode"] if staged else list(awake)
+    completed, completed_origin = _completed(prefill, ending)
+    errors, errors_origin = _errors(ending, pickers)
+    arrived, arrived_origin = _arrived(ending, pickers, prefill, completed, errors)
+    return Flows(
+        arrived,
+        completed,
+        errors,
+        {"arrived": arrived_origin, "completed": completed_origin, "errors_per_s": errors_origin},
+    )
+
+
+def _rate(voices: Iterable[Voice], *names: str) -> tuple[float | None, str]:
+    """The summed rate of the first of these counters that each voice has, and which they were."""
+    found: list[float] = []
+    used: list[str] = []
+    for rates in (voice.history.rates() for voice in voices):
+        name = None if rates is None else next((name for name in names if name in rates.per_s), None)
+        if rates is not None and name is not None:
+            found.append(rates.per_s[name])
+            used.append(name)
+    return (math.fsum(found), " and ".join(sorted(set(used)))) if found else (None, "")
+
+
+def _completed(prefill: Sequence[Voice], ending: Sequence[Voice]) -> tuple[Completed | None, str]:
+    requests, _ = _rate(ending, "requests_completed")
+    prompt, prompt_name = _rate(prefill, "finished_prompt_tokens", "prompt_tokens")
+    generation, generation_name = _rate(ending, "finished_generation_tokens", "generation_tokens")
+    if requests is None and prompt is None and generation is None:
+        return None, "no counters, or only one scrape of them"
+    names = ", ".join(name for name in (prompt_name, generation_name) if name)
+    return Completed(requests, prompt, generation), f"rate of {names or 'requests'} over the last scrapes"
+
+
+def _errors(ending: Sequence[Voice], pickers: Sequence[Voice]) -> tuple[Errors | None, str]:
+    for group, origin in ((pickers, "the picker, by error code"), (ending, "the engines, by how requests ended")):
+        found = {kind: _rate(group, counter)[0] for kind, counter in ERROR_COUNTERS.items()}
+        if any(rate is not None for rate in found.values()):
+            return Errors(**{kind: rate or 0.0 for kind, rate in found.items()}), origin
+    return None, "nobody counts errors"
+
+
+def _arrived(
+    ending: Sequence[Voice],
+    pickers: Sequence[Voice],
+    prefill: Sequence[Voice],
+    completed: Completed | None,
+    errors: Errors | None,
+) -> tuple[Arrived | None, str]:
+    """A picker counts arrivals. Without one they are what ended plus what the number in flight grew by."""
+    requests, _ = _rate(pickers, "requests_arrived")
+    origin = "the picker's requests"
+    if requests is None:
+        if completed is None or completed.requests_per_s is None:
+            return None, "nobody counts requests"
+        everyone = {v.target: v for v in (*prefill, *ending)}.values()
+        growth = [r.in_flight_growth_per_s or 0.0 for r in (v.history.rates() for v in everyone) if r is not None]
+        ended_badly = 0.0 if errors is None else errors.server + errors.client
+        requests = max(0.0, completed.requests_per_s + ended_badly + math.fsum(growth))
+        origin = "requests that ended + growth of requests in flight"
+    tokens = _tokens_per_request(prefill, ending) if requests else 0.0
+    return Arrived(requests, None if tokens is None else requests * tokens), f"{origin}; tokens at the minute's mean"
+
+
+def _tokens_per_request(prefill: Sequence[Voice], ending: Sequence[Voice]) -> float | None:
+    requests = math.fsum(v.history.moved("requests_completed") for v in ending)
+    if requests < 1:
+        return None
+    prompt = _moved(prefill, "finished_prompt_tokens", "prompt_tokens")
+    generation = _moved(ending, "finished_generation_tokens", "generation_tokens")
+    return None if prompt + generation <= 0 else (prompt + generation) / requests
+
+
+def _moved(voices: Sequence[Voice], *names: str) -> float:
+    return math.fsum(next((m for m in map(v.history.moved, names) if m > 0), 0.0) for v in voices)

@@ -1,0 +1,117 @@
+"""Rates from counters that reset. One history for each reading of each target.
+
+A restarted engine counts from 0 again. Whichever of its counters fell gives it away, and then all of them are taken to
+have begun at 0 within the interval: a rate is never negative, and errors never outnumber the requests of another life.
+An engine first seen, or seen again after a long silence, has no rate until its second scrape.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct, field
+
+from director.agent.histogram import grown, summed
+from director.agent.reading import CumulativeBuckets, Reading
+
+RATE_WINDOW_S = 10.0
+"""Rates are means over this long: two reports' worth, so that a scrape's place within the interval does not show."""
+
+LATENCY_WINDOW_S = 60.0
+"""Quantiles need a few dozen requests; a region of two requests a second has them after this long."""
+
+SILENCE_S_MAX = 60.0
+"""After a longer silence nobody knows when what was counted happened."""
+
+
+class _Point(Struct, frozen=True):
+    at_s: float
+    totals: dict[str, float]
+    """Counters since the history began, resets taken out."""
+    in_flight: float | None
+    ttft_grown: CumulativeBuckets | None
+
+
+class Rates(Struct, frozen=True):
+    """Per second over the window. A counter that the reading never had is absent, not 0."""
+
+    per_s: dict[str, float] = field(default_factory=dict)
+    in_flight_growth_per_s: float | None = None
+
+
+class History:
+    """Feed it a target's readings of one served model, in order, with a monotonic clock's seconds."""
+
+    def __init__(self, rate_window_s: float = RATE_WINDOW_S, latency_window_s: float = LATENCY_WINDOW_S) -> None:
+        self._rate_window_s = rate_window_s
+        self._latency_window_s = latency_window_s
+        self._points: deque[_Point] = deque()
+        self._last: Reading | None = None
+        self.resets = 0
+
+    def add(self, reading: Reading, at_s: float) -> None:
+        if self._points and at_s - self._points[-1].at_s > SILENCE_S_MAX:
+            self._points.clear()
+            self._last = None
+        last, self._last = self._last, reading
+        in_flight = None if reading.running is None else reading.running + (reading.waiting or 0.0)
+        if last is None:
+            self._points.append(_Point(at_s, dict.fromkeys(reading.counters, 0.0), in_flight, None))
+            return
+        reset = has_reset(last, reading)
+        self.resets += reset
+        totals = dict(self._points[-1].totals)
+        for name, value in reading.counters.items():
+            before = 0.0 if reset else last.counters.get(name, 0.0)
+            totals[name] = totals.get(name, 0.0) + max(0.0, value - before)
+        ttft = None
+        if reading.ttft_buckets is not None:
+            ttft = grown(reading.ttft_buckets, None if reset else last.ttft_buckets or ())
+        self._points.append(_Point(at_s, totals, in_flight, ttft))
+        while len(self._points) > 2 and self._points[1].at_s < at_s - max(self._rate_window_s, self._latency_window_s):
+            self._points.popleft()
+
+    def rates(self) -> Rates | None:
+        """None until the second scrape."""
+        if len(self._points) < 2:
+            return None
+        newest = self._points[-1]
+        oldest = self._oldest_within(self._rate_window_s)
+        span_s = newest.at_s - oldest.at_s
+        if span_s <= 0:
+            return None
+        growth = None
+        if newest.in_flight is not None and oldest.in_flight is not None:
+            growth = (newest.in_flight - oldest.in_flight) / span_s
+        return Rates(
+            {name: (total - oldest.totals.get(name, 0.0)) / span_s for name, total in newest.totals.items()}, growth
+        )
+
+    def moved(self, name: str) -> float:
+        """How far a counter went over the latency window."""
+        if len(self._points) < 2:
+            return 0.0
+        return self._points[-1].totals.get(name, 0.0) - self._points[0].totals.get(name, 0.0)
+
+    def ttft(self) -> CumulativeBuckets:
+        """First-token times observed over the latency window."""
+        return summed(p.ttft_grown for p in self._points if p.ttft_grown is not None)
+
+    def _oldest_within(self, window_s: float) -> _Point:
+        """The oldest point inside the window, but never the newest itself."""
+        newest_s = self._points[-1].at_s
+        for point in self._points:
+            if point.at_s >= newest_s - window_s:
+                return point if point is not self._points[-1] else self._points[-2]
+        return self._points[-2]
+
+
+def has_reset(before: Reading, after: Reading) -> bool:
+    """Another process answered: it says so by its start time, or a counter or a bucket fell."""
+    if before.started_at_s is not None and after.started_at_s is not None:
+        return abs(before.started_at_s - after.started_at_s) > 1.0
+    if any(after.counters.get(name, value) < value for name, value in before.counters.items()):
+        return True
+    total_before = before.ttft_buckets[-1][1] if before.ttft_buckets else 0.0
+    total_after = after.ttft_buckets[-1][1] if after.ttft_buckets else total_before
+    return total_after < total_before

@@ -1,0 +1,79 @@
+"""One target's part in one deployment: its latest reading, its history, and what is wrong with it."""
+
+from __future__ import annotations
+
+from director.agent.config import DeploymentConfig, Source
+from director.agent.engines import epp, read_engine
+from director.agent.exposition import Dump, NotUnderstood
+from director.agent.history import History
+from director.agent.reading import Reading, StageName
+
+FAILURES_TOLERATED = 1
+"""One scrape that times out on a busy engine is noise; two in a row are a replica that does not answer."""
+
+
+class Voice:
+    def __init__(self, target: str, deployment: DeploymentConfig, source: Source) -> None:
+        self.target = target
+        self.deployment = deployment
+        self.source = source
+        self.engine: str = "epp" if source.epp is not None else (deployment.engine or "")
+        self.history = History()
+        self.problem: str | None = None
+        """Why it has no reading, or what its reading lacks."""
+        self._reading: Reading | None = None
+        self._failures = 0
+
+    @property
+    def is_picker(self) -> bool:
+        return self.source.epp is not None
+
+    @property
+    def reading(self) -> Reading | None:
+        return self._reading if self._failures <= FAILURES_TOLERATED else None
+
+    @property
+    def stage(self) -> StageName | None:
+        if self.source.stage is not None:
+            return self.source.stage
+        return self._reading.stage if self._reading is not None else None
+
+    def observe(self, dump: Dump, at_s: float) -> None:
+        """A dump came. One that is not understood takes the reading away: it must never count as idle."""
+        try:
+            reading = self._choose(dump)
+        except NotUnderstood as error:
+            self._reading, self.problem = None, str(error)
+            return
+        self._reading, self._failures = reading, 0
+        self.problem = f"does not say {', '.join(reading.missing)}" if self._incomplete(reading) else None
+        self.history.add(reading, at_s)
+
+    def fail(self, problem: str, *, certain: bool) -> None:
+        """No dump came. `certain`: nobody is there at all, so that a second try would tell nothing new."""
+        self.problem = problem
+        self._failures = FAILURES_TOLERATED + 1 if certain else self._failures + 1
+
+    def _choose(self, dump: Dump) -> Reading:
+        served_as = self.deployment.served_as
+        if self.is_picker:
+            readings = epp.read(dump, self.source.pool, served_as)
+            if not any(name in dump for name in (*epp.READY, *epp.RUNNING, *epp.ARRIVED)):
+                raise NotUnderstood(f"answered {dump.lines} samples, none of them an Endpoint Picker's")
+            return readings[0]
+        self.engine, readings = read_engine(dump, self.deployment.engine)
+        if not served_as:
+            if len(readings) > 1:
+                names = ", ".join(r.served_name or "?" for r in readings)
+                raise NotUnderstood(f"serves several models ({names}): say which with served_as")
+            return readings[0]
+        for name in served_as:
+            for reading in readings:
+                if reading.served_name == name or reading.served_name is None:
+                    return reading
+        names = ", ".join(r.served_name or "?" for r in readings)
+        raise NotUnderstood(f"serves {names}, not {' or '.join(served_as)}")
+
+    @staticmethod
+    def _incomplete(reading: Reading) -> bool:
+        return bool(reading.missing) and reading.scope == "replica" and not reading.asleep
