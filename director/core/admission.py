@@ -220,9 +220,7 @@ class _Wanting:
 
     def split(self, over_home: bool) -> None:
         if over_home:
-            self.parts = [
-                e.home_share if w > 0 else 0.0 for e, w in zip(self.flow.entrants, self.weights, strict=True)
-            ]
+            self.parts = [e.home_share if w > 0 else 0.0 for e, w in zip(self.flow.entrants, self.weights, strict=True)]
         else:
             self.parts = rounds.offers(self.weights, self.near, self.flow.spread_ms)
 

@@ -28,7 +28,7 @@ Verdict = Literal["valid", "expired", "forged", "foreign"]
 
 
 class KeyRing(Struct, frozen=True):
-    """Key id → secret. `current` signs; every key verifies, so tokens survive a rotation until the old key is dropped."""
+    """Key id → secret. `current` signs and every key verifies: tokens survive a rotation until the old key goes."""
 
     current: str
     keys: dict[str, bytes]
@@ -42,7 +42,9 @@ class Claim(NamedTuple):
 
 def route_mark(route: RouteKey) -> str:
     """What stands for a route in a token: 60 bits of everything but the client zone."""
-    text = "\x1f".join((route.tenant, "\x1e".join(route.residency), route.model, route.version, route.adapter or "\x1e"))
+    text = "\x1f".join(
+        (route.tenant, "\x1e".join(route.residency), route.model, route.version, route.adapter or "\x1e")
+    )
     return urlsafe_b64encode(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=9).digest()).decode()
 
 

@@ -42,9 +42,7 @@ def region_plans(
 
 def deployment_plans(memories: Sequence[DeploymentMemory], policy: Policy) -> list[DeploymentPlan]:
     """Each deployment's published inputs; admissions are filled in later."""
-    rate_medians = _medians(
-        (m.model, rate) for m in memories if (rate := _own_rate(m)) is not None
-    )
+    rate_medians = _medians((m.model, rate) for m in memories if (rate := _own_rate(m)) is not None)
     service_medians = _medians((m.model, m.service_ms.published) for m in memories if m.service_ms.known)
     return [_plan_one(m, policy, rate_medians.get(m.model), service_medians.get(m.model, 0.0)) for m in memories]
 

@@ -157,7 +157,9 @@ def _agreed(tallies: tuple[Tally, ...], threshold: float) -> bool:
 
 def _extend(memory: BreakerMemory, seen: tuple[Seen, ...], now_ms: int) -> BreakerMemory:
     """A failure that asks for a later deadline extends the period; an earlier one does not shorten it."""
-    asked_ms = max((now_ms + round(1000 * s.retry_after_s) for s in seen if s.retry_after_s and s.failures > 0), default=0)
+    asked_ms = max(
+        (now_ms + round(1000 * s.retry_after_s) for s in seen if s.retry_after_s and s.failures > 0), default=0
+    )
     return structs.replace(memory, until_ms=asked_ms) if asked_ms > memory.until_ms else memory
 
 

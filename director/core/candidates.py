@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from director.core.decision import Rejection
-from director.core.filters import Candidate, RouteContext, first_rejection
+from director.core.filters import Candidate, RouteContext, first_rejection, freshness, readiness
 from director.core.filters import breaker as breaker_filter
-from director.core.filters import freshness, readiness
-from director.core.geo import round_trip_ms
+from director.core.geo import RoundTrips
 from director.core.nearness import Nearness, RttSource, nearness
-from director.core.plan import DeploymentPlan, RegionPlan
+from director.core.plan import DeploymentPlan, Freshness, RegionPlan
 from director.core.policy import DEFAULT_ZONE, Objective, Policy
 from director.core.request import RouteKey
 
-UNSEEN = "unseen"
+UNSEEN: Freshness = "unseen"
 
 
 class Judged(Struct, frozen=True):
@@ -47,11 +46,12 @@ class Judged(Struct, frozen=True):
 
 
 class PlanIndex:
-    """A plan by region and by model, so that a route looks only at its own model's deployments."""
+    """A plan by region and by model, so that a route looks only at its own model's deployments; and round trips."""
 
-    __slots__ = ("by_model", "regions")
+    __slots__ = ("by_model", "regions", "trips")
 
-    def __init__(self, regions: Iterable[RegionPlan], deployments: Iterable[DeploymentPlan]) -> None:
+    def __init__(self, policy: Policy, regions: Iterable[RegionPlan], deployments: Iterable[DeploymentPlan]) -> None:
+        self.trips = RoundTrips(policy)
         self.regions: dict[str, RegionPlan] = {region.region: region for region in regions}
         self.by_model: dict[str, dict[str, list[DeploymentPlan]]] = {}
         for deployment in deployments:
@@ -83,7 +83,7 @@ def judge(policy: Policy, index: PlanIndex, key: RouteKey) -> list[Judged]:
     judged: list[Judged] = []
     for name, region in policy.regions.items():
         observed = index.regions.get(name) or RegionPlan(region=name, freshness=UNSEEN)
-        rtt = round_trip_ms(policy, key.client_zone, name)
+        rtt = index.trips.ms(key.client_zone, name)
         for deployment in here.get(name, (None,)):
             candidate = Candidate(name, region, observed, deployment, rtt[0])
             judged.append(_judge_one(policy, key, route, candidate, rtt))
@@ -96,9 +96,7 @@ def _judge_one(
     rejection = first_rejection(candidate, route)
     deployment = candidate.deployment
     near = (
-        nearness(
-            policy, policy.models[key.model], route.objective, key.client_zone, key.adapter, deployment, rtt
-        )
+        nearness(policy, policy.models[key.model], route.objective, key.client_zone, key.adapter, deployment, rtt)
         if deployment is not None
         else None
     )

@@ -37,7 +37,7 @@ def slots(report: DeploymentReport) -> float:
 
 
 def occupancy(report: DeploymentReport) -> float | None:
-    """The worse of running ÷ max_running and KV use; the worse stage where prefill and decode are apart. None: unknown."""
+    """The worse of running ÷ max_running and KV use, or the worse stage where they are apart. None: unknown."""
     if report.stages is not None:
         parts = [_stage_occupancy(report.stages.prefill), _stage_occupancy(report.stages.decode)]
         known = [part for part in parts if part is not None]

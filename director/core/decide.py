@@ -37,7 +37,7 @@ def decide_route(
     affinity: str | None = None,
     exclude: tuple[str, ...] = (),
 ) -> Decision | Refusal:
-    """Answer for a compiled route. Filters come first and affinity second: a token can only choose among the permitted."""
+    """Answer for a compiled route. Filters first, affinity second: a token can only choose among the permitted."""
     seen: AffinitySeen = "none"
     order = _order(route, hash_key(key) if len(route.weights) > 1 else 0)
     if affinity is not None:

@@ -50,7 +50,7 @@ class Target(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True, eq=False):
-    """One answer. Compared and hashed by identity: routes cache their decisions, and transports their bytes for them."""
+    """One answer. Compared by identity: routes cache their decisions, and transports their bytes for them."""
 
     target: Target
     reason: Reason

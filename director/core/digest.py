@@ -70,9 +70,7 @@ def _take_deployment(
     memory: DeploymentMemory, report: DeploymentReport, at_ms: int, span_s: float, policy: Policy
 ) -> DeploymentMemory:
     used = capacity.utilisation(report)
-    sheds_below_target = (
-        memory.admit_home < 1.0 and used is not None and used < policy.planner.home_target - 0.05
-    )
+    sheds_below_target = memory.admit_home < 1.0 and used is not None and used < policy.planner.home_target - 0.05
     trusted, low = capacity.learn(
         memory.rate_per_slot, memory.rate_per_slot_low, report, span_s, sheds_below_target=sheds_below_target
     )

@@ -38,5 +38,6 @@ def nearness(
     adapter_load_ms = model.adapter_load_ms if to_load else 0.0
     egress = policy.egress_price_per_mtok.get(client_zone, {}).get(deployment.region, 0.0)
     price_ms = (policy.regions[deployment.region].price_per_mtok + egress) * objective.ms_per_price
-    near_ms = rtt_ms + deployment.service_ms + adapter_load_ms + price_ms
+    price_ms = round(price_ms, 3)
+    near_ms = round(rtt_ms + deployment.service_ms + adapter_load_ms + price_ms, 3)
     return Nearness(rtt_ms, source, deployment.service_ms, adapter_load_ms, price_ms, near_ms)

@@ -1,4 +1,4 @@
-"""A region's timed statement: versions, capacity, load, health, errors. The wire form of `PUT /regions/{region}/report`.
+"""A region's timed statement: versions, capacity, load, health, errors. The wire form of a report.
 
 Absent is unknown, never 0: every optional field is None when the reporter did not say. `director.http` validates what
 comes in against these types; `director.agent` builds them.

@@ -118,7 +118,11 @@ def enter(judged: tuple[Judged, ...], index: PlanIndex, spread_ms: float) -> tup
     for i, j in enumerate(judged):
         d = j.deployment
         if d is None:
-            entrants.append(Entrant(near[i], 0.0, eligible=False, headroom_tokens_per_s=0.0, capacity_tokens_per_s=0.0, admit_home=0.0))
+            entrants.append(
+                Entrant(
+                    near[i], 0.0, eligible=False, headroom_tokens_per_s=0.0, capacity_tokens_per_s=0.0, admit_home=0.0
+                )
+            )
             continue
         observed = index.regions.get(j.region)
         cap = observed.share_cap if observed is not None else None

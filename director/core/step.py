@@ -20,7 +20,7 @@ from director.core.flows import Memo, flows, rooms
 from director.core.observations import Observations
 from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan, RegionPlan
 from director.core.policy import Policy
-from director.core.state import DeploymentMemory, PlannerState, RegionMemory
+from director.core.state import DeploymentMemory, PlannerState, RegionMemory, RouteMemory
 
 DT_S_MAX = 10.0
 """A longer gap between steps (a new leader, a paused process) is taken as this long: nothing rises by waiting."""
@@ -49,9 +49,7 @@ def step(
     regions = freshness.observe_regions(before, observations, policy, now_ms)
     memories, fresh_reports = _take_reports(state, before, observations, policy)
     demand = rates(state.last_samples, observations.demand, now_ms)
-    memories = [
-        follow_pinned(m, demand.pinned.get(m.key, 0.0), demand.decided.get(m.key, 0.0), dt_s) for m in memories
-    ]
+    memories = [follow_pinned(m, demand.pinned.get(m.key, 0.0), demand.decided.get(m.key, 0.0), dt_s) for m in memories]
     routes = follow_routes(state.routes, demand.new, dt_s)
     memories = breakers.turn(memories, fresh_reports, observations, policy, now_ms)
     grades, static = _grades(before, regions, tuple(memories), policy, now_ms)
@@ -118,7 +116,7 @@ def _admit(
     memories: list[DeploymentMemory],
     deployments: list[DeploymentPlan],
     region_plans: tuple[RegionPlan, ...],
-    routes: tuple[object, ...],
+    routes: tuple[RouteMemory, ...],
     policy: Policy,
     static: bool,
     dt_s: float,
@@ -126,7 +124,7 @@ def _admit(
 ) -> tuple[list[DeploymentMemory], list[DeploymentPlan]]:
     by_region = {r.region: r for r in region_plans}
     here = rooms(memories, deployments, by_region, policy, static, dt_s)
-    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)  # type: ignore[arg-type]
+    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
     after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
     return after_pace, [publish.with_admissions(d, here[d.key]) for d in deployments]
 

@@ -32,7 +32,7 @@ class RoutingTable:
         self.policy = policy
         self.keyring = keyring
         self.routes_max = routes_max
-        self.index = PlanIndex(plan.regions, plan.deployments)
+        self.index = PlanIndex(policy, plan.regions, plan.deployments)
         self.models = frozenset(plan.models_served) & frozenset(policy.models)
         self.tenant_class = tenant_classes(policy)
         self._routes: dict[RouteKey, CompiledRoute] = {}

@@ -39,9 +39,7 @@ def from_outcomes(outcomes: Iterable[Outcome]) -> Mapping[DeploymentKey, list[Se
             pair[1] += outcome.count
     out: dict[DeploymentKey, list[Seen]] = {}
     for (key, reporter), (failures, successes) in sorted(counts.items()):
-        out.setdefault(key, []).append(
-            Seen(f"outcomes:{reporter}", failures, successes, waits.get((key, reporter)))
-        )
+        out.setdefault(key, []).append(Seen(f"outcomes:{reporter}", failures, successes, waits.get((key, reporter))))
     return out
 
 

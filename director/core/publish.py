@@ -1,0 +1,113 @@
+"""From a tick's figures to a plan: small, and the same as the last one unless something published changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from director.core.admission import Room
+from director.core.plan import DeploymentKey, DeploymentPlan, Plan, RegionPlan
+
+ADMISSION_STEP = 0.005
+"""Admissions that differ by less than half a percent are the same admission."""
+TOKENS_STEP = 0.02
+"""Offered, pinned and headroom are republished when they move by this part of the capacity."""
+
+
+def with_admissions(deployment: DeploymentPlan, room: Room) -> DeploymentPlan:
+    """A deployment's published inputs and its room's admissions."""
+    return structs.replace(
+        deployment,
+        offered_tokens_per_s=round(room.offered, 1),
+        captive_tokens_per_s=round(room.captive, 1),
+        pinned_tokens_per_s=round(room.pinned, 1),
+        headroom_tokens_per_s=round(room.headroom, 1),
+        admit_captive=round(room.admit_captive, 4),
+        admit_home=round(room.admit_home, 4),
+        admit_overflow=room.admit_overflow,
+        admit_relief=room.admit_relief,
+        admit_overload=room.admit_overload,
+        release=round(room.release, 4),
+    )
+
+
+def assemble(
+    last: Plan | None,
+    regions: tuple[RegionPlan, ...],
+    deployments: Sequence[DeploymentPlan],
+    models_served: tuple[str, ...],
+    static: bool,
+    policy_version: int,
+    previous_epoch: int,
+    term: int,
+    now_ms: int,
+) -> Plan | None:
+    """The next plan, or None when nothing published differs from the last."""
+    if last is not None:
+        known = {d.key: d for d in last.deployments}
+        deployments = [_steady(known.get(d.key), d) for d in deployments]
+    previous = max(previous_epoch, last.epoch if last is not None else 0)
+    plan = Plan(
+        epoch=max(previous + 1, now_ms // 1000),
+        previous=previous,
+        term=term,
+        policy=policy_version,
+        made_at_ms=now_ms,
+        regions=regions,
+        deployments=tuple(deployments),
+        models_served=models_served,
+        static=static,
+    )
+    return None if last is not None and plan.same_content(last) else plan
+
+
+def _steady(last: DeploymentPlan | None, new: DeploymentPlan) -> DeploymentPlan:
+    """The last published values where the new ones differ only within the steps above."""
+    if last is None or last == new:
+        return last or new
+    kept = structs.replace(
+        new,
+        offered_tokens_per_s=last.offered_tokens_per_s,
+        captive_tokens_per_s=last.captive_tokens_per_s,
+        pinned_tokens_per_s=last.pinned_tokens_per_s,
+        headroom_tokens_per_s=last.headroom_tokens_per_s,
+        admit_captive=last.admit_captive,
+        admit_home=last.admit_home,
+        admit_overflow=last.admit_overflow,
+        admit_relief=last.admit_relief,
+        admit_overload=last.admit_overload,
+        release=last.release,
+    )
+    return last if kept == last and _close(last, new) else new
+
+
+def _close(last: DeploymentPlan, new: DeploymentPlan) -> bool:
+    step = TOKENS_STEP * max(last.capacity_tokens_per_s, 1.0)
+    return (
+        abs(last.offered_tokens_per_s - new.offered_tokens_per_s) <= step
+        and abs(last.captive_tokens_per_s - new.captive_tokens_per_s) <= step
+        and abs(last.pinned_tokens_per_s - new.pinned_tokens_per_s) <= step
+        and abs(last.headroom_tokens_per_s - new.headroom_tokens_per_s) <= step
+        and _same_ratio(last.admit_captive, new.admit_captive)
+        and _same_ratio(last.admit_home, new.admit_home)
+        and _same_ratio(last.release, new.release)
+        and _same_rounds(last.admit_overflow, new.admit_overflow)
+        and _same_rounds(last.admit_relief, new.admit_relief)
+        and _same_rounds(last.admit_overload, new.admit_overload)
+    )
+
+
+def _same_ratio(last: float, new: float) -> bool:
+    """The ends are news: all and nothing are published exactly."""
+    if (last in (0.0, 1.0)) != (new in (0.0, 1.0)):
+        return False
+    return abs(last - new) <= ADMISSION_STEP
+
+
+def _same_rounds(last: tuple[float, ...], new: tuple[float, ...]) -> bool:
+    return len(last) == len(new) and all(_same_ratio(a, b) for a, b in zip(last, new, strict=True))
+
+
+def by_key(plan: Plan) -> dict[DeploymentKey, DeploymentPlan]:
+    return {d.key: d for d in plan.deployments}
