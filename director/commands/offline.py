@@ -68,21 +68,14 @@ def explain_offline(policy: Policy, situation: Situation, request: Request) -> A
     result = step(situation.state, observations, policy, situation.now_ms)
     plan = result.plan or result.state.plan
     assert plan is not None, "a first step always publishes, and a later one keeps what it published"
-    return explain(RoutingTable(plan, policy, NO_KEY), request, situation.now_ms)
-
-
-class _Files:
-    """As much of a replica as reading a request needs."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.zones = ZoneIndex(policy)
+    return explain(RoutingTable(plan, policy, NO_KEY), request, situation.now_ms, result.state)
 
 
 def _request(text: str, policy: Policy) -> Request:
     given = text if text.lstrip().startswith("{") else _read(Path(text)).decode("utf-8", "replace")
     try:
         question = question_from_body(given.encode())
-        return request_of(question, policy, _Files(policy), random_key="offline")  # type: ignore[arg-type]
+        return request_of(question, policy, ZoneIndex(policy), random_key="offline")
     except FieldRefused as refused:
         _unusable(*(f"--request: {problem}" for problem in refused.problems))
 
