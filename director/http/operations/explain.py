@@ -1,0 +1,52 @@
+"""`POST /explain`: why a request goes where it goes, at this moment or at a past one. Never changes state."""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.datastructures import State
+
+from director.core.table import RoutingTable
+from director.core.zones import ZoneIndex
+from director.http.decision.endpoint import request_of
+from director.http.decision.question import BODY_BYTES_MAX, past_question_from_body
+from director.http.guards import needs
+from director.http.operations.plans import table_in_use
+from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
+from director.http.reading.fields import FieldRefused, timestamp_ms
+from director.http.replies import AnyRequest, json_reply
+from director.http.state import HttpState, shared
+from director.store import plans, policies
+
+
+@post("/explain", guards=[needs("read")], status_code=200, request_max_body_size=BODY_BYTES_MAX)
+async def explain_request(request: AnyRequest, state: State) -> Response[bytes]:
+    """The fields of `/select-region`, and `at`."""
+    http = shared(state)
+    try:
+        question, at = past_question_from_body(await request.body())
+        table = table_in_use(http)
+        zones, now_ms = http.view.zones, http.view.now_ms()
+        if at is not None:
+            now_ms = timestamp_ms(at) or 0
+            table = await _table_at(http, table, now_ms)
+            zones = ZoneIndex(table.policy)
+        asked = request_of(question, table.policy, zones, http.decision.next_id())
+    except FieldRefused as refused:
+        raise ProblemRaised(malformed(*refused.problems)) from None
+    from director.core.explain import explain
+
+    return json_reply(explain(table, asked, now_ms))
+
+
+async def _table_at(http: HttpState, running: RoutingTable, at_ms: int) -> RoutingTable:
+    """The plan of a past moment, with the policy that it names."""
+    database = http.database()
+    stored = await plans.plan_at(database, at_ms)
+    if stored is None:
+        problem = FieldProblem("at", "a time for which a plan is kept", "one before the first")
+        raise ProblemRaised(Problem(404, "not_found", str(problem), errors=(problem,)))
+    policy = await policies.get(database, stored.plan.policy)
+    if policy is None:
+        detail = f"version {stored.plan.policy} of the policy is no longer kept"
+        raise ProblemRaised(Problem(404, "not_found", detail))
+    return RoutingTable(stored.plan, policy.policy, running.keyring)
