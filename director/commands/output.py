@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+WIDTH_PIPED = 240
+
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for scripts.")
 
 
@@ -20,4 +22,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     for row in rows:
         # As text, never as markup: a region's own words may hold brackets.
         shown.add_row(*(Text(str(cell)) for cell in row))
-    Console(highlight=False).print(shown)
+    # Into a pipe or a file nothing is folded: whoever reads it there has no edge.
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH_PIPED)
+    console.print(shown)

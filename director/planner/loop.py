@@ -15,6 +15,7 @@ import time
 import msgspec
 import structlog
 
+from director.core.flows import Memo
 from director.core.invariants import check_invariants
 from director.core.policy import Policy
 from director.core.state import PlannerState
@@ -43,6 +44,7 @@ class PlannerLoop:
         self._epoch = 0
         self._observer = Observer(database)
         self._last_tick_ms = 0
+        self._memo = Memo()
         self._policy: tuple[int, Policy] | None = None
         self._away = False
         self._said_no_policy = False
@@ -95,7 +97,15 @@ class PlannerLoop:
         if silent_ms:
             log.warning("outage_seen", outage_ms=silent_ms)
             observations = msgspec.structs.replace(observations, outage_ms=silent_ms)
-        result = step(self._state, observations, policy, now_ms, previous_epoch=self._epoch, term=self.lease.term)
+        result = step(
+            self._state,
+            observations,
+            policy,
+            now_ms,
+            previous_epoch=self._epoch,
+            term=self.lease.term,
+            memo=self._memo,
+        )
         if result.plan is not None:
             check_invariants(result.plan, policy)
         if not self.lease.held:
@@ -109,7 +119,7 @@ class PlannerLoop:
         if result.plan is not None:
             self._epoch = result.plan.epoch
         for event in result.events:
-            log.info("event", **{name: v for name, v in msgspec.structs.asdict(event).items() if v is not None})
+            log.info("change", **{name: v for name, v in msgspec.structs.asdict(event).items() if v is not None})
         return True
 
     async def _policy_of(self, version: int) -> Policy | None:
@@ -140,5 +150,6 @@ class PlannerLoop:
         latest = await plans.latest_plan(self._database)
         self._epoch = latest.plan.epoch if latest is not None else 0
         self._observer = Observer(self._database, stored.cursors if stored is not None else None)
+        self._memo = Memo()
         self._loaded = True
         log.info("state_loaded", epoch=self._epoch, heartbeat_at_ms=self._last_tick_ms)

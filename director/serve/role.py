@@ -39,6 +39,9 @@ def run_role(role: Role, options: Options) -> int:
     except OSError as error:
         print(f"director serve --role {role}: {error}", file=sys.stderr)  # noqa: T201
         return UNUSABLE
+    except Exception:
+        log.exception("role_failed")
+        return 1
 
 
 async def _until_stopped(role: Role, options: Options) -> int:
