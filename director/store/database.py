@@ -29,8 +29,8 @@ IDLE_IN_TRANSACTION_MS_MAX = 5_000
 RECYCLE_S = 1_800
 """Connections are renewed: a server process keeps what it once allocated."""
 
-UNAVAILABLE_CLASSES = ("08", "53", "57P", "58")
-"""SQLSTATE classes: connection, resources used up, shutdown and crash, the server's system errors."""
+UNAVAILABLE_CLASSES = ("08", "28", "3D", "53", "57P", "58")
+"""SQLSTATE classes: connection, who we are, no such database, resources used up, shutdown and crash, system errors."""
 UNAVAILABLE_STATES = ("55P03", "57014", "25P03", "25P04", "25006")
 """Lock timeout, statement timeout, transaction timeouts, and a standby that cannot be written to (a fail-over)."""
 

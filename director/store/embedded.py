@@ -197,12 +197,13 @@ class EmbeddedPostgres:
 
     def _prepare_folders(self, identity: Identity) -> None:
         user, group = identity.owner
-        if identity.user is not None:
+        if self.data_dir.stat().st_uid != user:
             os.chown(self.data_dir, user, group)
         with contextlib.suppress(FileExistsError):
             self.socket_dir.mkdir(mode=0o700)
         found = self.socket_dir.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (user, os.geteuid()):
+        inside = self.socket_dir.is_relative_to(self.data_dir)
+        if not stat.S_ISDIR(found.st_mode) or not (inside or found.st_uid in (user, os.geteuid())):
             raise EmbeddedPostgresFailed(f"{self.socket_dir} is somebody else's: remove it")
         os.chmod(self.socket_dir, 0o700)
         os.chown(self.socket_dir, user, group)

@@ -6,12 +6,12 @@ A region's report is taken or left as a whole, in one transaction, in the order 
 from __future__ import annotations
 
 import zlib
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
-import sqlalchemy
 from msgspec import Struct
-from sqlalchemy import and_, delete, or_, select, tuple_
+from sqlalchemy import Select, and_, delete, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -25,7 +25,7 @@ from director.store.times import as_ms, database_now, from_ms
 
 Receipt = Literal["accepted", "duplicate", "older"]
 
-newest_ = tables.latest_reports
+newest = tables.latest_reports
 _decoder = msgspec.json.Decoder(Report)
 
 
@@ -45,11 +45,18 @@ async def put_report(db: Database, region: str, report: Report, raw: bytes) -> R
     """
     body = zlib.compress(raw, 1)
     async with db.transaction() as connection:
-        if not await _take_latest(connection, region, report):
+        received_at = await _take_latest(connection, region, report)
+        if received_at is None:
             return await _why_not(connection, region, report)
         kept = (
             insert(report_history)
-            .values(region=region, boot_id=report.boot_id, sequence=report.sequence, body_zlib=body)
+            .values(
+                region=region,
+                boot_id=report.boot_id,
+                sequence=report.sequence,
+                body_zlib=body,
+                received_at=received_at,
+            )
             .on_conflict_do_nothing()
         )
         await connection.execute(kept)
@@ -64,10 +71,10 @@ async def put_report(db: Database, region: str, report: Report, raw: bytes) -> R
 
 async def latest_reports_of(connection: AsyncConnection, names: set[str] | None = None) -> list[ReceivedReport]:
     """The newest report of each region, or of those named, inside the caller's transaction."""
-    query = select(newest_.c.region, as_ms(newest_.c.received_at), newest_.c.content)
+    query = select(newest.c.region, as_ms(newest.c.received_at), newest.c.content)
     if names is not None:
-        query = query.where(newest_.c.region.in_(sorted(names)))
-    rows = (await connection.execute(query.order_by(newest_.c.region))).all()
+        query = query.where(newest.c.region.in_(sorted(names)))
+    rows = (await connection.execute(query.order_by(newest.c.region))).all()
     return [
         ReceivedReport(region, received_at_ms, _decoder.decode(content)) for region, received_at_ms, content in rows
     ]
@@ -104,30 +111,26 @@ async def regions_seen(db: Database) -> list[RegionSeen]:
 async def forget_region(db: Database, region: str) -> bool:
     """Drop everything a region said, for one that is gone for good. False where nothing was known of it."""
     async with db.transaction() as connection:
-        for table in (deployments, newest_, report_history):
+        for table in (deployments, newest, report_history):
             await connection.execute(delete(table).where(table.c.region == region))
         gone = await connection.execute(delete(regions).where(regions.c.region == region))
         await notify(connection, "reports", region)
     return bool(gone.rowcount)
 
 
-async def _take_latest(connection: AsyncConnection, region: str, report: Report) -> bool:
-    """Replace the newest report if this one is newer. The row lock puts simultaneous reports in a line."""
-    seen = select(sqlalchemy.literal(1)).where(
-        report_history.c.region == region,
-        report_history.c.boot_id == report.boot_id,
-        report_history.c.sequence == report.sequence,
-    )
-    put = insert(newest_).values(
+async def _take_latest(connection: AsyncConnection, region: str, report: Report) -> datetime | None:
+    """Replace the newest report if this one is newer: when. The row lock puts simultaneous reports in a line.
+
+    The history is asked too, because two agents of one region may take turns: each boot goes forward only.
+    """
+    overtaken = _of_this_boot(region, report).where(report_history.c.sequence >= report.sequence)
+    put = insert(newest).values(
         region=region,
         boot_id=report.boot_id,
         sequence=report.sequence,
         content=msgspec.json.encode(report).decode(),
     )
-    newer = or_(
-        and_(newest_.c.boot_id == put.excluded.boot_id, newest_.c.sequence < put.excluded.sequence),
-        and_(newest_.c.boot_id != put.excluded.boot_id, ~seen.exists()),
-    )
+    newer = or_(newest.c.boot_id != put.excluded.boot_id, newest.c.sequence < put.excluded.sequence)
     taken = put.on_conflict_do_update(
         index_elements=["region"],
         set_={
@@ -136,24 +139,25 @@ async def _take_latest(connection: AsyncConnection, region: str, report: Report)
             "content": put.excluded.content,
             "received_at": database_now(),
         },
-        where=newer,
-    ).returning(newest_.c.region)
-    return (await connection.execute(taken)).first() is not None
+        where=and_(newer, ~overtaken.exists()),
+    ).returning(newest.c.received_at)
+    received_at: datetime | None = (await connection.execute(taken)).scalar_one_or_none()
+    return received_at
 
 
 async def _why_not(connection: AsyncConnection, region: str, report: Report) -> Receipt:
-    query = select(newest_.c.boot_id, newest_.c.sequence).where(newest_.c.region == region)
-    boot_id, sequence = (await connection.execute(query)).one()
-    older = boot_id == report.boot_id and report.sequence < sequence
-    if not older:
+    """A retry of what was taken, however long ago, is harmless and is told so, as far as the history reaches back."""
+    query = select(newest.c.boot_id, newest.c.sequence).where(newest.c.region == region)
+    if (await connection.execute(query)).one_or_none() == (report.boot_id, report.sequence):
         return "duplicate"
-    # A retry of a report that was taken before newer ones is harmless and is told so, as long as history reaches back.
-    known = select(report_history.c.id).where(
-        report_history.c.region == region,
-        report_history.c.boot_id == report.boot_id,
-        report_history.c.sequence == report.sequence,
-    )
-    return "duplicate" if (await connection.execute(known)).first() is not None else "older"
+    same = _of_this_boot(region, report).where(report_history.c.sequence == report.sequence)
+    return "duplicate" if (await connection.execute(same)).first() is not None else "older"
+
+
+def _of_this_boot(region: str, report: Report) -> Select[Any]:
+    """What the history has of the boot that sent this report."""
+    history = report_history.c
+    return select(history.id).where(history.region == region, history.boot_id == report.boot_id)
 
 
 async def _replace_deployments(connection: AsyncConnection, region: str, report: Report) -> None:

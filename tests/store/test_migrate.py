@@ -104,7 +104,7 @@ def test_a_database_at_head_is_left_alone(postgres_url):
 
 
 def test_a_migration_waits_for_another_no_longer_than_told(empty_postgres_url):
-    """While somebody else holds the lock of migrations the call ends in DatabaseUnavailable, and nothing was changed."""
+    """While somebody else holds the lock of migrations the call ends in DatabaseUnavailable; nothing was changed."""
 
     async def while_locked() -> None:
         connection = await connect(empty_postgres_url)
@@ -124,5 +124,5 @@ def test_a_migration_waits_for_another_no_longer_than_told(empty_postgres_url):
 
 def test_no_database_is_said_in_one_line(tmp_path):
     """Where nothing listens the error names the cause."""
-    with pytest.raises(DatabaseUnavailable, match="FileNotFoundError|ConnectionRefused"):
+    with pytest.raises(DatabaseUnavailable, match=r"FileNotFoundError|ConnectionRefused"):
         migrate.upgrade(f"postgresql://director@/none?host={tmp_path}", try_s_max=0.0)
