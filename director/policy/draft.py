@@ -8,6 +8,8 @@ from director.policy.problem import Path, Problem, dotted
 from director.policy.tree import Leaf, Mapping, Node, Sequence, place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from director.core.policy import Policy
 
 
@@ -24,9 +26,11 @@ class Finding(NamedTuple):
 class Draft:
     """`policy` lacks whatever was unusable; `names(section)` knows everything that was written."""
 
-    def __init__(self, policy: Policy, root: Mapping) -> None:
+    def __init__(self, policy: Policy, root: Mapping, problems: Iterable[Problem] = ()) -> None:
+        """`problems`: what is known to be wrong already, so that nobody complains of its consequences."""
         self.policy = policy
         self.root = root
+        self._broken = [problem.path for problem in problems]
 
     def names(self, section: str) -> frozenset[str] | None:
         """Keys (or list items) of a top-level section, unusable ones included. None: the section itself is unusable."""
@@ -48,6 +52,11 @@ class Draft:
             else:
                 return None
         return node
+
+    def sound(self, path: Path) -> bool:
+        """Whether everything at and below `path` could be used as it stands."""
+        at = dotted(path)
+        return not any(broken == at or broken.startswith((f"{at}.", f"{at}[")) for broken in self._broken)
 
     def given(self, path: Path) -> bool:
         """Whether the files say anything at `path`."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml")
 FILES_MAX = 256
+PROBLEMS_MAX = 500
+"""Beyond it the file is of another kind, and its rules are not worth the time."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.ya?ml")
 
@@ -98,8 +100,11 @@ def _validated(texts: dict[str, str], labels: dict[str, str]) -> LoadedPolicy:
         raise PolicyInvalid(problems)
     root = _merged(roots, problems, labels[min(texts)])
     shape = Shape()
-    draft = Draft(shape.policy(root), root)
+    draft = Draft(shape.policy(root), root, shape.problems)
     problems.extend(shape.problems)
+    if len(problems) > PROBLEMS_MAX:
+        rest = f"{len(problems) - PROBLEMS_MAX:,} more problems"
+        raise PolicyInvalid([*problems[:PROBLEMS_MAX], Problem("", 0, "", rest)])
     warnings: list[Problem] = []
     for check in RULES:
         for finding in check(draft):

@@ -19,6 +19,7 @@ from director.policy.tree import Leaf, Mapping, Node, Sequence, resolve
 LEFT_OUT: Any = object()
 """What a value that cannot be used becomes."""
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BOOLEAN_WORDS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -146,6 +147,8 @@ class Shape:
             what = "nothing" if node.value is None else shown(node.text).strip('"')
             suggestion = "" if node.value is None else f"'{node.text}'"
             return self.say(node, path, f"{what} is not text here", expectation(kind), suggestion)
+        if _CONTROL.search(node.value):
+            return self.say(node, path, f"{shown(node.value)} holds control characters", expectation(kind))
         if isinstance(kind, inspect.StrType) and not _fits(node.value, kind):
             return self.say(
                 node, path, f"{shown(node.value)} does not do", expectation(kind), _tidied(node.value, kind)
@@ -168,10 +171,9 @@ class Shape:
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = resolve(node.text)  # quoted digits are a slip of the hand worth naming
-            meant = isinstance(found, int | float) and not isinstance(found, bool)
-            return self.say(
-                node, path, f"{shown(node.text)} stands here", expectation(kind), node.text if meant else ""
-            )
+            if isinstance(value, str) and isinstance(found, int | float) and not isinstance(found, bool):
+                return self.say(node, path, f"{shown(node.text)} is in quotes", expectation(kind), node.text)
+            return self.say(node, path, f"{_article(node)} stands here", expectation(kind))
         if not math.isfinite(value) or not _in_range(value, kind):
             return self.say(node, path, f"{shown(node.text).strip(chr(34))} is out of range", expectation(kind))
         if isinstance(kind, inspect.FloatType):
@@ -200,16 +202,12 @@ def expectation(kind: inspect.Type) -> str:
         case inspect.IntType() | inspect.FloatType():
             return _number_expected(kind)
         case inspect.VarTupleType():
-            return f"a list, each {_each(kind.item_type)}"
+            return f"a list, each {expectation(kind.item_type)}"
         case inspect.DictType():
-            return f"a mapping, each {_each(kind.value_type)}"
+            return f"a mapping, each {expectation(kind.value_type)}"
         case inspect.StructType():
             return "a mapping"
     raise TypeError(f"policy types use {kind!r}, which has no words")
-
-
-def _each(kind: inspect.Type) -> str:
-    return expectation(kind).removeprefix("a ").removeprefix("an ")
 
 
 def _text_expected(kind: inspect.StrType) -> str:
@@ -217,11 +215,13 @@ def _text_expected(kind: inspect.StrType) -> str:
         return "text" if not kind.min_length else "text that is not empty"
     lowercase = "A-Z" not in kind.pattern
     alphabet = "lowercase letters, digits and hyphens" if lowercase else "letters, digits and any of . _ / @ : + -"
-    return f"a name of {alphabet}, at most {kind.max_length}"
+    return f"a name of {alphabet}, at most {kind.max_length} characters"
 
 
 def _number_expected(kind: inspect.IntType | inspect.FloatType) -> str:
     noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
+    if kind.ge is not None and kind.le is not None:
+        return f"{noun} from {kind.ge:,} to {kind.le:,}"
     low = f"at least {kind.ge}" if kind.ge is not None else f"above {kind.gt}" if kind.gt is not None else ""
     high = f"at most {kind.le}" if kind.le is not None else f"below {kind.lt}" if kind.lt is not None else ""
     return " ".join(filter(None, (noun, " and ".join(filter(None, (low, high))))))

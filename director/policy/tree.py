@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
 
 from director.policy.problem import Path, Problem, dotted, shown
 
@@ -200,10 +201,17 @@ def read(file: str, text: str) -> tuple[Node | None, list[Problem]]:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 0
+        if error.context == "while scanning an alias":
+            raise Unreadable(Problem(file, line, "", "a * outside quotes begins an alias", 'quotes: "*"')) from error
         words = ", ".join(part for part in (error.context, error.problem) if part)
         raise Unreadable(Problem(file, line, "", f"not YAML: {' '.join(words.split())}")) from error
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Unreadable(
+            Problem(file, line, "", f"holds the character {error.character:#x}", "printable text")
+        ) from error
     except (YAMLError, ValueError) as error:
-        raise Unreadable(Problem(file, 0, "", f"not YAML: {shown(' '.join(str(error).split()), 160)}")) from error
+        raise Unreadable(Problem(file, 0, "", f"not YAML: {' '.join(str(error).split())[:160]}")) from error
 
 
 def place(root: Node, path: Path) -> tuple[str, int]:

@@ -40,7 +40,7 @@ def _round_trips(draft: Draft) -> Iterator[Finding]:
             expected += "" if zone == DEFAULT_ZONE else ", or a location for the zone and for those regions"
             yield Finding(("rtt_ms", zone), message, expected)
     for zone in policy.client_zones:
-        if zone in policy.rtt_ms or draft.given(("rtt_ms", zone)):
+        if draft.given(("rtt_ms", zone)):
             continue
         unknown = [region for region in policy.regions if trips.ms(zone, region)[1] == "worst"]
         if unknown:
@@ -49,12 +49,14 @@ def _round_trips(draft: Draft) -> Iterator[Finding]:
 
 
 def _unnamed(draft: Draft, section: str, zone: str) -> list[str]:
-    """Regions that a row leaves out. None while it names one that does not exist: that may be the one meant."""
+    """Sound regions that a row leaves out. None while it names one that does not exist: that may be the one meant."""
     row = draft.node((section, zone))
     named = set(row.entries) if isinstance(row, Mapping) else set()
     if named - (draft.names("regions") or frozenset()):
         return []
-    return [region for region in draft.policy.regions if region not in named]
+    if not draft.sound(("client_zones", zone)):
+        return []
+    return [region for region in draft.policy.regions if region not in named and draft.sound(("regions", region))]
 
 
 def _shut_out(draft: Draft) -> Iterator[Finding]:

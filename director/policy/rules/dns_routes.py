@@ -23,14 +23,13 @@ def check(draft: Draft) -> Iterator[Finding]:
             at: Path = ("dns", apex, "names", label)
             yield from _when_none(draft, at, entry)
             tenant = draft.policy.tenants.get(entry.tenant)
-            if tenant is not None:
+            if tenant is not None and draft.sound(("tenants", entry.tenant)):
                 yield from _fallback_residency(draft, at, entry, tenant)
                 yield from _regions(draft, at, label, entry, tenant)
 
 
 def _when_none(draft: Draft, at: Path, entry: DnsName) -> Iterator[Finding]:
-    given = draft.node((*at, "fallback"))
-    if entry.when_none == "fallback" and entry.fallback.empty and (given is None or given.size == 1):
+    if entry.when_none == "fallback" and entry.fallback.empty and draft.sound((*at, "fallback")):
         yield Finding((*at, "when_none"), "fallback has nothing to fall back to", "fallback: {A: […]} beside it")
     if entry.when_none != "fallback" and not entry.fallback.empty:
         message = f"is never used: when_none is {entry.when_none}"
@@ -39,6 +38,8 @@ def _when_none(draft: Draft, at: Path, entry: DnsName) -> Iterator[Finding]:
 
 def _fallback_residency(draft: Draft, at: Path, entry: DnsName, tenant: Tenant) -> Iterator[Finding]:
     """A fallback address is an answer like any other: it must not lead where the tenant may not go."""
+    if entry.fallback.empty:
+        return
     permitted = permitted_regions(draft.policy, tenant)
     owners: dict[str, list[str]] = {}
     for name, region in draft.policy.regions.items():
@@ -48,7 +49,7 @@ def _fallback_residency(draft: Draft, at: Path, entry: DnsName, tenant: Tenant) 
         path: Path = (*at, "fallback", kind) if kind == "CNAME" else (*at, "fallback", kind, index)
         regions = owners.get(destination, [])
         for owner in regions:
-            if owner not in permitted:
+            if owner not in permitted and draft.sound(("regions", owner)):
                 message = f"{destination} is {owner}, which {entry.tenant} may not enter"
                 yield Finding(path, message, "an address of " + (" or ".join(permitted) or "no region at all"))
         if not regions and not tenant.residency.anywhere:

@@ -38,21 +38,16 @@ def check(draft: Draft) -> Iterator[Finding]:
 
 def _nameservers(draft: Draft, apex: str, zone: DnsZone) -> Iterator[Finding]:
     at: Path = ("dns", apex, "nameservers")
-    if not zone.nameservers and not _holds_something(draft, at):
+    if not zone.nameservers and draft.sound(at):
         yield Finding(at, "names no server", "host: [addresses]")
     for host, addresses in zone.nameservers.items():
         path: Path = (*at, host)
         if fault := name_fault(host):
             yield Finding(path, f"{shown(host)} {fault.message}", fault.expected, fault.suggestion)
-        elif is_below(host, apex) and not addresses and not _holds_something(draft, path):
+        elif is_below(host, apex) and not addresses and draft.sound(path):
             yield Finding(
                 path, "has no address: nobody outside could find it", "its addresses, as it is inside the zone"
             )
-
-
-def _holds_something(draft: Draft, path: Path) -> bool:
-    node = draft.node(path)
-    return node is not None and node.size > 1
 
 
 def _is_mailbox(text: str) -> bool:

@@ -19,6 +19,8 @@ def check(draft: Draft) -> Iterator[Finding]:
     """A choice, free of contradiction, that some region meets."""
     for name, tenant in draft.policy.tenants.items():
         at: Path = ("tenants", name)
+        if not draft.sound(at):
+            continue
         faults = list(_choice(draft, (*at, "residency"), tenant.residency))
         yield from faults
         if not faults and draft.policy.regions and not permitted_regions(draft.policy, tenant):
@@ -34,17 +36,11 @@ def _choice(draft: Draft, at: Path, residency: Residency) -> Iterator[Finding]:
         if draft.given((*at, "allow")):
             yield Finding((*at, "allow"), "contradicts anywhere", "one of the two")
         return
-    if not residency.allow and not _unusable(draft, (*at, "allow")):
+    if not residency.allow:
         yield Finding(at, "says nowhere to go", "allow: [jurisdictions], or anywhere")
     for path, tag in draft.indexed((*at, "forbid"), residency.forbid):
         if tag in residency.allow:
             yield Finding(path, f"{tag} is allowed and forbidden", "one of the two")
-
-
-def _unusable(draft: Draft, path: Path) -> bool:
-    """Something stands there that could not be read: already a problem of its own."""
-    node = draft.node(path)
-    return node is not None and node.size > 1
 
 
 def permitted_regions(policy: Policy, tenant: Tenant) -> list[str]:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def check(draft: Draft) -> Iterator[Finding]:
     """An error where some tenant may enter one of the two and not the other; else a warning."""
     policy = draft.policy
-    permitted = {name: permitted_regions(policy, tenant) for name, tenant in policy.tenants.items()}
+    permitted = {
+        name: permitted_regions(policy, tenant)
+        for name, tenant in policy.tenants.items()
+        if draft.sound(("tenants", name))
+    }
     first: dict[str, str] = {}
     for name, region in policy.regions.items():
         for path, destination in _destinations(draft, name, region):
