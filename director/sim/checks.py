@@ -221,6 +221,32 @@ def new_requests(record: Record, check: Check) -> float:
 
 
 @measure
+def knock_ratio(record: Record, check: Check) -> float:
+    """Requests that knocked at `region` for each request of the demand: 1 where all of it went there, and only it."""
+    first, last = _span(record, check)
+    asked = sum(sum(record.streams[demand].asked[first:last]) for demand in _demands(record, check))
+    return attempts(record, check) / asked if asked else 0.0
+
+
+@measure
+def shed_new_final(record: Record, check: Check) -> float:
+    """The part of the demand's new requests, those that no affinity bound, that went elsewhere in the window."""
+    demand, (first, last) = _demand(record, check), _span(record, check)
+    new, region = record.streams[demand].new, check.region or record.homes[demand]
+    total = sum(sum(counts[first:last]) for counts in new.values())
+    return 1.0 - sum(new[region][first:last]) / total if total else 0.0
+
+
+@measure
+def sessions_moved_ratio(record: Record, check: Check) -> float:
+    """The part of later turns that left the region of the turn before although nothing was wrong with it."""
+    first, last = _span(record, check)
+    streams = [record.streams[demand] for demand in _demands(record, check)]
+    turns = sum(sum(stream.turns[first:last]) for stream in streams)
+    return sum(sum(stream.moved[first:last]) for stream in streams) / turns if turns else 0.0
+
+
+@measure
 def went_ratio(record: Record, check: Check) -> float:
     """The part of the demand's requests that was decided into the region."""
     first, last = _span(record, check)
@@ -342,6 +368,14 @@ def mark_max(record: Record, check: Check) -> float:
 @measure
 def mark_min(record: Record, check: Check) -> float:
     return min(_mark(record, check))
+
+
+@measure
+def marks_sum_max(record: Record, check: Check) -> float:
+    """The greatest sum of all figures whose names begin with `text`: how many breakers are open at once."""
+    first, last = _span(record, check)
+    found = [values[first:last] for name, values in record.marks.items() if name.startswith(check.text or "")]
+    return max(map(sum, zip(*found, strict=True))) if found else 0.0
 
 
 def _mark(record: Record, check: Check) -> list[float]:

@@ -131,6 +131,7 @@ def summary(record: Record) -> dict[str, float]:
         "ttft_s_p99": quantile(first, 0.99),
         "e2e_s_p50": quantile(last, 0.5),
         "e2e_s_p95": quantile(last, 0.95),
+        "reversals": sum(_reversals(record, demand) for demand in record.streams),
         "utilisation_max": max(max(region.utilisation) for region in record.regions.values()),
         "tokens_per_s": asked_tokens / record.seconds,
         "price_per_mtok": sum(record.cost) * 1e6 / asked_tokens if asked_tokens else 0.0,
@@ -140,3 +141,8 @@ def summary(record: Record) -> dict[str, float]:
         "events": len(record.events),
         "wall_s": round(record.wall_s, 3),
     }
+
+
+def _reversals(record: Record, demand: str) -> int:
+    """Turns of the share that home takes, after moves of a tenth: what a ringing controller makes many of."""
+    return reversals(share_series(record, demand, record.homes[demand]), 0.1) if record.homes[demand] else 0

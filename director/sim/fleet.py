@@ -7,6 +7,7 @@ so the same scenario, policy and seed give the same figures to the last digit, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from random import Random
 from time import perf_counter
@@ -63,7 +64,7 @@ class Run:
         """Run from second 0 to the end. `progress` is told each second that ended."""
         began = perf_counter()
         self._prepare()
-        choose, arrivals = self.steering.choose, []
+        choose = self.steering.choose
         for second in range(self.record.seconds):
             arrivals = [
                 (at_s, client.stream.index, client)
@@ -98,7 +99,7 @@ class Run:
         for i, region in enumerate(self.sites):
             self._report(region, 0.0, first=True)
             every_s = reports.regions.get(region, reports.interval_s)
-            self._at(every_s * (i + 1) / (len(self.sites) + 1), lambda at_s, region=region: self._report(region, at_s))
+            self._at(every_s * (i + 1) / (len(self.sites) + 1), partial(self._report, region))
         for fault in self.scenario.faults:
             for region in fault.regions:
                 site = self.sites[region]
@@ -106,10 +107,9 @@ class Run:
                 if fault.until_s is not None:
                     self._at(fault.until_s, self._losing(faults.end(fault, site)))
                 if fault.kind == "drain":
-                    setting = faults.operator_setting(fault, region, EPOCH_MS)
-                    self._at(fault.at_s, lambda _, setting=setting: self._operators.update({setting.region: setting}))
+                    self._at(fault.at_s, partial(self._operate, faults.drain_setting(fault, region, EPOCH_MS)))
                     if fault.until_s is not None:
-                        self._at(fault.until_s, lambda _, region=region: self._operators.pop(region))
+                        self._at(fault.until_s, partial(self._undrain, region))
         self._at(1.0, self._second_ended)
         if self.scenario.probes:
             self._at(PROBE_EVERY_S / 2.0, self._probe)
@@ -122,11 +122,17 @@ class Run:
 
         return apply
 
+    def _operate(self, setting: OperatorSetting, _at_s: float) -> None:
+        self._operators[setting.region] = setting
+
+    def _undrain(self, region: str, _at_s: float) -> None:
+        self._operators.pop(region, None)
+
     def _report(self, region: str, at_s: float, *, first: bool = False) -> None:
         site, spec = self.sites[region], self.scenario.reports
         every_s = spec.regions.get(region, spec.interval_s)
         if not first:
-            self._at(at_s + every_s, lambda at_s: self._report(region, at_s))
+            self._at(at_s + every_s, partial(self._report, region))
         if site.silent:
             return
         report = site.report(at_s, every_s)

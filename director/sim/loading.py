@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ from ruamel.yaml.error import YAMLError
 
 from director.policy import PolicyInvalid, load_files
 from director.policy.problem import near_miss
+from director.sim import scenario as scenario_shapes
 from director.sim.baselines import BASELINES
 from director.sim.checks import MEASURES
 from director.sim.scenario import Scenario, Variant
@@ -96,8 +99,8 @@ def _scenario(raw: dict[str, Any], where: str) -> Scenario:
         lines = [f"{where}: policy.{each.path}: {_said(each)}" for each in error.problems]
         raise ScenarioInvalid("\n".join(lines)) from error
     # The policy is converted already; the rest is held to `Scenario` with a stand-in for it.
-    stand_in = {"jurisdictions": [], "regions": {}, "models": {}, "tenants": {}, "objectives": {}}
-    scenario = _convert({**raw, "policy": stand_in}, Scenario, where)
+    stand_in: dict[str, Any] = {"jurisdictions": [], "regions": {}, "models": {}, "tenants": {}, "objectives": {}}
+    scenario: Scenario = _convert({**raw, "policy": stand_in}, Scenario, where)
     scenario = msgspec.structs.replace(scenario, policy=loaded.policy)
     problems = list(_cross_references(scenario))
     if problems:
@@ -126,11 +129,11 @@ def _convert(value: Any, shape: Any, where: str) -> Any:
 
 
 def _set(raw: Any, path: list[str], value: Any, where: str) -> None:
-    """Set a value at a dotted path; `*` is every key or item, `+` appends to a list."""
+    """Set a value at a dotted path; `*` is every key or item, `+` adds an item (or each of a list of them)."""
     key, rest = path[0], path[1:]
     if isinstance(raw, list):
         if key == "+" and not rest:
-            raw.append(value)
+            raw.extend(copy.deepcopy(value) if isinstance(value, list) else [copy.deepcopy(value)])
             return
         indices = range(len(raw)) if key == "*" else [int(key)] if key.isdigit() and int(key) < len(raw) else []
         if not indices:
@@ -149,7 +152,7 @@ def _set(raw: Any, path: list[str], value: Any, where: str) -> None:
             raw[each] = copy.deepcopy(value)
 
 
-def _cross_references(scenario: Scenario):  # type: ignore[no-untyped-def]
+def _cross_references(scenario: Scenario) -> Iterator[str]:
     """Names that must exist elsewhere, and figures that must make sense together."""
     policy = scenario.policy
     if scenario.duration_s <= 0:
@@ -161,9 +164,8 @@ def _cross_references(scenario: Scenario):  # type: ignore[no-untyped-def]
             yield from _unknown(
                 f"fleet.{region}.{model}.engine", deployment.engine, scenario.engines, "an engine of this file"
             )
-    for name, demand in scenario.demand.items():
+    for name in scenario.demand:
         yield from _demand(scenario, f"demand.{name}", name)
-        del demand
     for i, fault in enumerate(scenario.faults):
         for region in fault.regions:
             yield from _unknown(f"faults[{i}].regions", region, scenario.fleet, "a region of the fleet")
@@ -180,7 +182,7 @@ def _cross_references(scenario: Scenario):  # type: ignore[no-untyped-def]
             yield f"{at}: expected exactly one of at_most, at_least, equals"
 
 
-def _demand(scenario: Scenario, at: str, name: str):  # type: ignore[no-untyped-def]
+def _demand(scenario: Scenario, at: str, name: str) -> Iterator[str]:
     policy, demand = scenario.policy, scenario.demand[name]
     yield from _unknown(f"{at}.zone", demand.zone, {**policy.client_zones, "default": None}, "a client zone")
     yield from _unknown(f"{at}.tenant", demand.tenant, policy.tenants, "a tenant of the policy")
@@ -195,22 +197,16 @@ def _demand(scenario: Scenario, at: str, name: str):  # type: ignore[no-untyped-
         yield f"{at}: expected exactly one of steps, diurnal, trace"
 
 
-def _unknown(at: str, name: str, known: Any, expected: str):  # type: ignore[no-untyped-def]
+def _unknown(at: str, name: str, known: Any, expected: str) -> Iterator[str]:
     if name not in known:
         hint = near_miss(name, known)
         suggestion = f'; did you mean "{hint}"?' if hint else ""
         yield f"{at}: {name!r} is unknown; expected {expected}{suggestion}"
 
 
-def _field_names(module: Any) -> set[str]:
+def _field_names(module: ModuleType) -> frozenset[str]:
     shapes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Struct)]
-    return {name for shape in shapes for name in shape.__struct_fields__}
+    return frozenset(name for shape in shapes for name in shape.__struct_fields__)
 
 
-def _fields() -> set[str]:
-    from director.sim import scenario
-
-    return _field_names(scenario)
-
-
-_FIELDS = _fields()
+_FIELDS = _field_names(scenario_shapes)

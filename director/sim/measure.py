@@ -21,6 +21,10 @@ class StreamRecord:
         self.went = {region: array("l", [0]) * seconds for region in regions}
         self.new = {region: array("l", [0]) * seconds for region in regions}
         """The part of `went` that no affinity bound."""
+        self.turns = array("l", [0]) * seconds
+        """Later turns of sessions."""
+        self.moved = array("l", [0]) * seconds
+        """The part of `turns` that left a region with which nothing was wrong."""
         self.reasons: dict[str, array[int]] = {}
         self.arrived_s = array("d")
         """With `ttft_s`, one entry for each first token: when its request arrived at a region."""

@@ -6,6 +6,7 @@ from director.core.affinity import KeyRing
 from director.core.decide import decide_route
 from director.core.decision import Refusal
 from director.core.events import Event
+from director.core.flows import Memo
 from director.core.invariants import check_invariants
 from director.core.observations import DemandSample, Observations
 from director.core.policy import Policy
@@ -34,6 +35,7 @@ class Director:
         self.events: list[Event] = []
         self.plans = 0
         self._epoch = 0
+        self._memo = Memo()
         self._counter = DemandCounter()
         self._samples: list[DemandSample] = []
         self._routes: dict[int, tuple[RoutingTable, CompiledRoute]] = {}
@@ -46,13 +48,12 @@ class Director:
         route = self.route(ask.stream)
         decision = decide_route(table, route, ask.key, now_ms, ask.affinity, ask.exclude)
         if isinstance(decision, Refusal):
-            self._counter.refused(route, ask.tokens, None)
-            return Choice(None, "overloaded" if decision.overloaded else "refused", _expected(route))
+            self._counter.refused(route, ask.tokens)
+            return Choice(None, "overloaded" if decision.overloaded else "refused", route.shares)
         region = decision.target.region
-        if decision.affinity_seen in ("honoured", "released") and ask.affinity is not None:
-            self._counter.pinned(route, decision, ask.affinity.split(".")[2], ask.tokens)
-        else:
-            self._counter.decided(route, decision, 1, ask.tokens)
+        bound = decision.affinity_seen in ("honoured", "released") and ask.affinity is not None
+        presented = ask.affinity.split(".")[2] if bound and ask.affinity is not None else None
+        self._counter.decided(route, decision, ask.tokens, presented)
         shares = {region: 1.0} if decision.reason == "affinity" else decision.shares
         fallbacks = tuple(target.region for target in decision.fallbacks)
         return Choice(region, decision.reason, shares, fallbacks, decision.affinity_token)
@@ -89,7 +90,7 @@ class Director:
             policy_version=1,
         )
         self._samples.clear()
-        result = step(self.state, observations, self.policy, inputs.now_ms, previous_epoch=self._epoch)
+        result = step(self.state, observations, self.policy, inputs.now_ms, previous_epoch=self._epoch, memo=self._memo)
         self.state = result.state
         self.events.extend(result.events)
         if result.plan is None:
@@ -111,7 +112,3 @@ class Director:
             out[f"open/{each.region}"] = float(each.breaker == "open")
             out[f"guests/{each.region}"] = sum(each.admit_overflow)
         return out
-
-
-def _expected(route: CompiledRoute) -> dict[str, float]:
-    return route.shares

@@ -162,9 +162,9 @@ class Demand(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FaultKind = Literal[
-    "outage",  # the region goes dark: nothing enters, what runs is lost; its agent with it unless `agent: alive`
+    "outage",  # the region goes dark, its agent too: nothing enters, what runs is lost
     "agent_silent",  # reports stop; the region lives
-    "last_report",  # an outage announced: a last report says health down
+    "last_report",  # the same, and its agent lives and says so: health down
     "errors",  # this share of requests ends in a server error
     "throttle",  # this share of requests is answered 429
     "replicas",  # this share of the replicas is lost
@@ -225,7 +225,8 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Variant(Struct, frozen=True, forbid_unknown_fields=True):
-    """The scenario again with some values set. `set` maps dotted paths to values; `*` stands for every key or item."""
+    """The scenario again with some values set. `set` maps dotted paths to values; `*` is every key or item, a
+    last `+` adds to a list."""
 
     name: str
     set: dict[str, Any] = field(default_factory=dict)

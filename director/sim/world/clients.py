@@ -88,6 +88,10 @@ class Clients:
             self._mine.refused[second] += 1
             return
         if session is not None:
+            if session.region is not None:
+                self._mine.turns[second] += 1
+                was = self._sites[session.region]
+                self._mine.moved[second] += session.region != choice.region and not was.troubled
             session.token, session.region = choice.affinity, choice.region
         number = session.number if session is not None else -1
         work = Work(self._number, prompt, generated, now_s, number, stream.index)

@@ -333,8 +333,9 @@ class Engine:
 def capacity_requests_per_s(spec: EngineSpec, replicas: int, prompt: float, generated: float) -> float:
     """What the engines sustain with every slot taken, for requests of these mean lengths (tokens).
 
-    A request holds its slot while it is prefilled and while it decodes, so the batch that decodes is what prefill leaves
-    of the slots, and decode's clock is slowed by the time that prefill takes: λ·generated = batch · clock, solved for λ.
+    A request holds its slot while it is prefilled and while it decodes, so the batch that decodes is what prefill
+    leaves of the slots, and decode's clock is slowed by the time that prefill takes: λ·generated = batch · clock,
+    solved for λ.
     """
     slots = min(float(spec.max_running), spec.kv_tokens / (prompt + generated / 2.0))
 

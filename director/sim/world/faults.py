@@ -27,7 +27,7 @@ def end(fault: Fault, site: Site) -> Change:
     return apply
 
 
-def operator_setting(fault: Fault, region: str, epoch_ms: int) -> OperatorSetting:
+def drain_setting(fault: Fault, region: str, epoch_ms: int) -> OperatorSetting:
     return OperatorSetting(region, "drain", "operator", "planned work", epoch_ms + int(fault.at_s * 1000))
 
 

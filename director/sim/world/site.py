@@ -41,7 +41,7 @@ class Site:
         self.partitioned_share = 0.0
 
     def offer(self, work: Work, model: str, now_s: float, edge_position: float) -> Answer:
-        """A request at the gateway. `edge_position` in [0, 1) places its L7 among all: the first ones are cut off first."""
+        """A request at the gateway. `edge_position` in [0, 1) places its L7 among all: low ones are cut off first."""
         if self.dark or edge_position < self.partitioned_share:
             return "connect"
         if self.throttle_share and self._random.random() < self.throttle_share:
@@ -52,6 +52,11 @@ class Site:
             return "server"
         self.engines[model].submit(work, now_s)
         return "ok"
+
+    @property
+    def troubled(self) -> bool:
+        """Whether anything is wrong with it that ought to move a session."""
+        return self.dark or self.silent or self.error_share > 0.0 or self.throttle_share > 0.0
 
     def go_dark(self, now_s: float) -> list[Work]:
         self.dark = True

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import TextIO
 
 from director.sim.scenario import TraceFile
 
@@ -77,7 +78,7 @@ def _mooncake(path: Path) -> Iterator[tuple[float, float, float]]:
                 raise TraceUnusable(f"{path}:{number}: {expected}") from error
 
 
-def _open(path: Path):  # type: ignore[no-untyped-def]
+def _open(path: Path) -> TextIO:
     try:
         return path.open(encoding="utf-8", newline="")
     except OSError as error:

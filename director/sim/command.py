@@ -1,0 +1,112 @@
+"""`director simulate SCENARIO`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from director.sim import figures, loading, results
+from director.sim.checks import CheckUnusable
+from director.sim.report_html import page
+from director.sim.world.trace import TraceUnusable
+
+EXIT_CHECK_FAILED = 1
+EXIT_UNUSABLE = 2
+
+
+@click.command("simulate")
+@click.argument("scenario")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures and checks as one JSON object.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with plots.")
+@click.option("--seed", type=int, help="Stands in for the scenario's own seed.")
+@click.option("--policies", help="Comma-separated; stands in for the scenario's own list. `all` runs every one.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def simulate_command(
+    scenario: str, as_json: bool, html_file: Path | None, seed: int | None, policies: str | None, quiet: bool
+) -> None:
+    """Drive the real planner and decisions with a workload and faults.
+
+    SCENARIO is a file, or the name of one that ships with the director. Exits 1 when a check fails, 2 when the scenario
+    cannot be run.
+    """
+    try:
+        loaded = loading.load(find(scenario), seed=seed, policies=_policies(policies))
+        judged = _play(loaded, quiet=quiet or (as_json and not sys.stderr.isatty()))
+    except (loading.ScenarioInvalid, CheckUnusable, TraceUnusable) as error:
+        click.echo(f"error: {error}", err=True)
+        raise SystemExit(EXIT_UNUSABLE) from error
+    if html_file is not None:
+        try:
+            html_file.write_text(page(judged), encoding="utf-8")
+        except OSError as error:
+            click.echo(f"error: {html_file}: {error.strerror}", err=True)
+            raise SystemExit(EXIT_UNUSABLE) from error
+    if as_json:
+        click.echo(json.dumps(judged.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(judged)
+        if html_file is not None:
+            click.echo(f"page: {html_file}")
+    if not judged.ok:
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def find(scenario: str) -> Path:
+    """A path that exists, else a shipped scenario of that name. Raises `ScenarioInvalid` with the names there are."""
+    path = Path(scenario)
+    if path.is_file():
+        return path
+    for folder in shipped_folders():
+        if (folder / f"{scenario}.yaml").is_file():
+            return folder / f"{scenario}.yaml"
+    names = sorted(each.stem for folder in shipped_folders() if folder.is_dir() for each in folder.glob("*.yaml"))
+    raise loading.ScenarioInvalid(f"{scenario}: no such file; expected a path or one of {', '.join(names)}")
+
+
+def shipped_folders() -> tuple[Path, Path]:
+    """In a wheel, and in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    return package / "_data" / "policies" / "scenarios", package.parent / "policies" / "scenarios"
+
+
+def _policies(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return loading.POLICIES if text == "all" else tuple(each.strip() for each in text.split(",") if each.strip())
+
+
+def _play(loaded: loading.LoadedScenario, *, quiet: bool) -> results.Results:
+    if quiet:
+        return results.play(loaded)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(loaded.name, total=results.seconds_of(loaded))
+        return results.play(loaded, lambda _: bar.advance(task))
+
+
+def _print(judged: results.Results) -> None:
+    console = Console()
+    console.print(f"[bold]{judged.scenario}[/bold], seed {judged.seed}: {judged.about}", highlight=False)
+    for variant, records in judged.variants.items():
+        table = Table(title=variant or None, title_justify="left", box=None)
+        table.add_column("policy")
+        for title, _, _ in results.COLUMNS:
+            table.add_column(title, justify="right")
+        for policy, record in records.items():
+            summary = figures.summary(record)
+            table.add_row(policy, *(form.format(summary[key]) for _, key, form in results.COLUMNS))
+        console.print(table)
+    table = Table(title="checks", title_justify="left", box=None)
+    for title in ("check", "value", "bound", ""):
+        table.add_column(title, justify="left" if title in ("check", "") else "right")
+    for check in judged.checks:
+        verdict = "[green]holds[/green]" if check.ok else "[red]fails[/red]"
+        table.add_row(check.name, f"{check.value:g}", check.bound, verdict)
+    if judged.checks:
+        console.print(table)
