@@ -36,7 +36,7 @@ class Location(Struct, frozen=True):
 class Probe(Struct, frozen=True):
     """A real HTTP request that every replica sends to the region's gateway."""
 
-    url: Annotated[str, Meta(description="what is asked; any answer below 500 in time is a success")]
+    url: Annotated[str, Meta(description="what is asked, with GET")]
     interval_s: Annotated[Positive, Meta(description="from one probe to the next")] = 5.0
     timeout_s: Annotated[Positive, Meta(description="an answer later than this is a failure")] = 2.0
     tolerated_failures: Annotated[int, Meta(ge=0, description="failures in a row that change nothing")] = 2
@@ -168,7 +168,7 @@ class Breaker(Struct, frozen=True):
     failures_to_open: Annotated[Count, Meta(description="failures that open it, across interleaved successes")] = 20
     successes_to_close: Annotated[Count, Meta(description="successes that close it when half open")] = 10
     successes_to_forget: Annotated[Count, Meta(description="successes in a row that forget counted failures")] = 50
-    open_s: Annotated[Positive, Meta(description="first open period; each further one doubles")] = 10.0
+    open_s: Annotated[Positive, Meta(description="first open period; each further one is longer")] = 10.0
     open_s_max: Annotated[Positive, Meta(description="longest open period")] = 300.0
     trial_ratio: Annotated[float, Meta(gt=0, le=1, description="traffic let through when half open")] = 0.02
     ejected_capacity_max: Annotated[Ratio, Meta(description="part of a model's capacity that may be open at once")] = (

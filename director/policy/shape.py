@@ -222,8 +222,8 @@ def _number_expected(kind: inspect.IntType | inspect.FloatType) -> str:
     noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
     if kind.ge is not None and kind.le is not None:
         return f"{noun} from {kind.ge:,} to {kind.le:,}"
-    low = f"at least {kind.ge}" if kind.ge is not None else f"above {kind.gt}" if kind.gt is not None else ""
-    high = f"at most {kind.le}" if kind.le is not None else f"below {kind.lt}" if kind.lt is not None else ""
+    low = f"at least {kind.ge:,}" if kind.ge is not None else f"above {kind.gt:,}" if kind.gt is not None else ""
+    high = f"at most {kind.le:,}" if kind.le is not None else f"below {kind.lt:,}" if kind.lt is not None else ""
     return " ".join(filter(None, (noun, " and ".join(filter(None, (low, high))))))
 
 
