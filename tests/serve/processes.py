@@ -82,11 +82,11 @@ def free_port() -> int:
 
 
 def wait_for(what: Callable[[], T | None], within_s: float = 15.0, every_s: float = 0.05, why: str = "") -> T:
-    """Ask until the answer is neither None nor False; AssertionError after the deadline."""
+    """Ask until the answer is truthy; AssertionError after the deadline."""
     deadline_s = time.monotonic() + within_s
     while True:
         answer = what()
-        if answer is not None and answer is not False:
+        if answer:
             return answer
         assert time.monotonic() < deadline_s, why or "did not come true in time"
         time.sleep(every_s)
