@@ -121,7 +121,7 @@ class Objective(Struct, frozen=True):
     )
     error_weight: Annotated[NotNegative, Meta(description="quality lost for an error rate of 1")] = 4.0
     """A quarter of requests failing leaves nothing but `quality_min`."""
-    quality_min: Annotated[Annotated[float, Meta(gt=0, le=1)], Meta(description="quality never falls below it")] = 0.1
+    quality_min: Annotated[float, Meta(gt=0, le=1, description="quality never falls below it")] = 0.1
     """Something must still arrive for a recovery to be seen."""
 
 

@@ -36,30 +36,50 @@ class LoadedPolicy(Struct, frozen=True):
 
 def load(path: Path) -> LoadedPolicy:
     """The policy of a folder (its `*.yaml` and `*.yml`, not those below) or of one file. Raises `PolicyInvalid`."""
-    if path.is_dir():
-        found = sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES and not entry.name.startswith("."))
-        found = [entry for entry in found if entry.is_file()]
-        if not found:
-            raise PolicyInvalid([Problem(str(path), 0, "", "holds no policy file", "*.yaml")])
-    elif path.is_file():
-        found = [path]
-    else:
-        raise PolicyInvalid([Problem(str(path), 0, "", "does not exist", "a policy folder or file")])
+    found = _files_at(path)
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     for entry in found:
         try:
-            if entry.stat().st_size > 4 * CHARACTERS_MAX:
-                problems.append(Problem(str(entry), 0, "", "is too large", f"at most {CHARACTERS_MAX:,} characters"))
-                continue
-            texts[entry.name] = entry.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            problems.append(Problem(str(entry), 0, "", f"is not UTF-8 at byte {error.start}", "UTF-8 text"))
-        except OSError as error:
-            problems.append(Problem(str(entry), 0, "", f"cannot be read: {error.strerror}"))
+            texts[entry.name] = _text(entry)
+        except Unreadable as error:
+            problems.append(error.problem)
     if problems:
         raise PolicyInvalid(problems)
     return _validated(texts, {entry.name: str(entry) for entry in found})
+
+
+def _files_at(path: Path) -> list[Path]:
+    """The policy files that a path stands for, sorted, at least one."""
+    try:
+        if not path.is_dir():
+            path.stat()
+            return [path]
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        words = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        raise PolicyInvalid([Problem(str(path), 0, "", words, "a policy folder or file")]) from error
+    # A dangling link is kept, to be complained of: a file that silently drops out could open a region.
+    found = [each for each in inside if each.suffix in SUFFIXES and not each.name.startswith(".") and not each.is_dir()]
+    if not found:
+        raise PolicyInvalid([Problem(str(path), 0, "", "holds no policy file", "*.yaml")])
+    return found
+
+
+def _text(path: Path) -> str:
+    """A file's text. Raises `Unreadable`."""
+    try:
+        if not path.is_file():
+            message = "is no regular file" if path.exists() else "leads nowhere"
+            raise Unreadable(Problem(str(path), 0, "", message, "a file"))
+        if path.stat().st_size > 4 * CHARACTERS_MAX:
+            raise Unreadable(Problem(str(path), 0, "", "is too large", f"at most {CHARACTERS_MAX:,} characters"))
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        words = f"is not UTF-8 at byte {error.start}"
+        raise Unreadable(Problem(str(path), 0, "", words, "UTF-8 text")) from error
+    except OSError as error:
+        raise Unreadable(Problem(str(path), 0, "", f"cannot be read: {error.strerror}")) from error
 
 
 def load_files(files: Files[str, str]) -> LoadedPolicy:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 """Keys and list indices from the root of the merged policy."""
 
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_*@-]+")
+KEY_LENGTH_MAX = 255
+"""Of a key in a path: a DNS name fits."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_*@-]{1,255}")
 
 
 class Problem(Struct, frozen=True):
@@ -50,7 +53,7 @@ def dotted(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            key = part if _PLAIN_KEY.fullmatch(part) else f'"{part}"'
+            key = part if _PLAIN_KEY.fullmatch(part) else shown(part, KEY_LENGTH_MAX)
             text += f".{key}" if text else key
     return text
 

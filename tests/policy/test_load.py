@@ -9,7 +9,7 @@ import pytest
 
 from director.core.policy import Policy, Residency
 from director.policy import PolicyInvalid, load, load_files
-from tests.policy.samples import EXAMPLE, SAMPLE, accepted, changed, refused
+from tests.policy.samples import EXAMPLE, SAMPLE, accepted, changed, line_of, refused
 
 
 def test_the_example_loads_without_a_warning() -> None:
@@ -115,6 +115,32 @@ def test_a_file_that_is_no_utf8_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"tenants: \xff")
     with pytest.raises(PolicyInvalid, match="not UTF-8 at byte 9"):
         load(tmp_path)
+
+
+def test_a_link_that_leads_nowhere_is_said(tmp_path: Path) -> None:
+    """A part of the policy that drops out silently could open a region."""
+    (tmp_path / "a.yaml").write_text(SAMPLE)
+    (tmp_path / "b.yaml").symlink_to(tmp_path / "gone")
+    with pytest.raises(PolicyInvalid, match=r"b\.yaml: leads nowhere"):
+        load(tmp_path)
+
+
+def test_a_byte_order_mark_and_windows_lines_are_read(tmp_path: Path) -> None:
+    """An editor's habits change neither values nor line numbers."""
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + SAMPLE.replace("\n", "\r\n").encode())
+    assert load(path).policy == accepted(SAMPLE).policy
+    path.write_bytes(b"\xef\xbb\xbf" + changed("open_s:", "opne_s:").replace("\n", "\r\n").encode())
+    with pytest.raises(PolicyInvalid, match=f"a.yaml:{line_of(SAMPLE, 'open_s:')}: breaker.opne_s"):
+        load(path)
+
+
+def test_a_message_is_one_line_whatever_the_key() -> None:
+    """Keys with line ends, quotes and great length are shown safely."""
+    for key in ('"a\\nb"', '"\\e[31m"', "x" * 5_000, '"\\ud800"'):
+        (problem,) = refused(SAMPLE + f"? {key}\n: 1\n")
+        assert str(problem).isprintable()
+        assert len(str(problem)) < 1_000
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd.yaml", "a/b.yaml", "x.json", "", ".yaml", "a\n.yaml"])
