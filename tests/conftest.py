@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -12,21 +14,48 @@ from pathlib import Path
 import pytest
 
 _numbers = itertools.count(1)
+_free: list[str] = []
+"""Databases that are as good as new. Emptying one takes a tenth of the time of making one."""
+
+_RESET = """
+DO $$
+DECLARE names text;
+BEGIN
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SELECT string_agg(quote_ident(tablename), ', ') INTO names FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'alembic_version';
+    EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY CASCADE';
+END $$
+"""
 
 
 @pytest.fixture(scope="session")
 def _server_url() -> Iterator[str]:
-    """A server with one migrated database, `template_migrated`, to clone from. It does not wait for the disk."""
+    """A server with one migrated database, `template_migrated`, to clone from. It does not wait for the disk.
+
+    The embedded one, unless DIRECTOR_TEST_SERVER_URL names the database `postgres` of another, of any version from 14.
+    """
     from director.store import migrate
+
+    with contextlib.ExitStack() as stack:
+        url = os.environ.get("DIRECTOR_TEST_SERVER_URL") or stack.enter_context(_embedded())
+        asyncio.run(_execute(url, "DROP DATABASE IF EXISTS template_migrated"))
+        asyncio.run(_execute(url, "CREATE DATABASE template_migrated"))
+        migrate.upgrade(_named(url, "template_migrated"))
+        yield url
+        for name in ("template_migrated", *_free):
+            asyncio.run(_execute(url, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@contextlib.contextmanager
+def _embedded() -> Iterator[str]:
     from director.store.embedded import EmbeddedPostgres
 
     folder = Path(tempfile.mkdtemp(prefix="director-tests-"))
     server = EmbeddedPostgres(folder, settings={"fsync": "off", "max_connections": "100"})
     try:
-        url = server.start()
-        asyncio.run(_execute(url, "CREATE DATABASE template_migrated"))
-        migrate.upgrade(_named(url, "template_migrated"))
-        yield url
+        yield server.start()
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -34,14 +63,24 @@ def _server_url() -> Iterator[str]:
 
 @pytest.fixture
 def empty_postgres_url(_server_url: str) -> Iterator[str]:
-    """The URL of an empty database, this test's alone."""
-    yield from _database(_server_url, "template0")
+    """The URL of an empty database, this test's alone, to migrate."""
+    name = f"empty_{next(_numbers)}"
+    asyncio.run(_execute(_server_url, f"CREATE DATABASE {name} TEMPLATE template0"))
+    yield _named(_server_url, name)
+    asyncio.run(_execute(_server_url, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 @pytest.fixture
 def postgres_url(_server_url: str) -> Iterator[str]:
-    """The URL of a migrated, empty database, this test's alone."""
-    yield from _database(_server_url, "template_migrated")
+    """The URL of a migrated database without a row, this test's alone while it runs."""
+    if not _free:
+        _free.append(name := f"test_{next(_numbers)}")
+        asyncio.run(_execute(_server_url, f"CREATE DATABASE {name} TEMPLATE template_migrated"))
+    name = _free.pop()
+    url = _named(_server_url, name)
+    yield url
+    asyncio.run(_execute(url, _RESET))
+    _free.append(name)
 
 
 @pytest.fixture
@@ -52,13 +91,6 @@ async def database(postgres_url: str) -> AsyncIterator[object]:
     opened = Database(postgres_url)
     yield opened
     await opened.close()
-
-
-def _database(server_url: str, template: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
-    asyncio.run(_execute(server_url, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
-    yield _named(server_url, name)
-    asyncio.run(_execute(server_url, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 def _named(url: str, name: str) -> str:

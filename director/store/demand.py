@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from director.core.observations import DemandSample
 from director.store.database import Database
-from director.store.ordering import in_order, without_waiting_for_disk
+from director.store.ordering import in_order, rows_since, without_waiting_for_disk
 from director.store.tables import demand
-from director.store.times import ago
-
-BACKLOG_S = 10.0
-"""How far back a reader without a cursor begins."""
 
 _decoder = msgspec.json.Decoder(DemandSample)
 
@@ -36,7 +31,6 @@ async def since(db: Database, cursor: int | None) -> tuple[tuple[DemandSample, .
 
 async def since_in(connection: AsyncConnection, cursor: int | None) -> tuple[tuple[DemandSample, ...], int]:
     """The same inside the caller's transaction."""
-    query = select(demand.c.id, demand.c.content).order_by(demand.c.id)
-    query = query.where(demand.c.id > cursor if cursor is not None else demand.c.received_at > ago(BACKLOG_S))
-    rows = (await connection.execute(query)).all()
-    return tuple(_decoder.decode(content) for _, content in rows), int(rows[-1][0]) if rows else cursor or 0
+    columns = demand.c
+    rows, cursor = await rows_since(connection, demand, [columns.content], columns.received_at, cursor)
+    return tuple(_decoder.decode(content) for (content,) in rows), cursor

@@ -221,6 +221,8 @@ class EmbeddedPostgres:
             *("-D", str(partial), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--wal-segsize=4"),
             "--no-instructions",
         ]
+        if self._settings.get("fsync") == "off":
+            command.append("--no-sync")
         done = subprocess.run(command, capture_output=True, check=False, cwd="/", **identity.popen_options())  # type: ignore[call-overload]
         if done.returncode != 0:
             words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from director.core.observations import Outcome
 from director.store.database import Database
-from director.store.ordering import in_order
+from director.store.ordering import in_order, rows_since
 from director.store.tables import outcome_batches
-from director.store.times import ago
-
-BACKLOG_S = 10.0
-"""How far back a reader without a cursor begins."""
 
 _decoder = msgspec.json.Decoder(tuple[Outcome, ...])
 
@@ -42,9 +37,6 @@ async def since(db: Database, cursor: int | None) -> tuple[tuple[Outcome, ...], 
 
 async def since_in(connection: AsyncConnection, cursor: int | None) -> tuple[tuple[Outcome, ...], int]:
     """The same inside the caller's transaction."""
-    column = outcome_batches.c
-    query = select(column.id, column.content).order_by(column.id)
-    query = query.where(column.id > cursor if cursor is not None else column.received_at > ago(BACKLOG_S))
-    rows = (await connection.execute(query)).all()
-    found = tuple(outcome for _, content in rows for outcome in _decoder.decode(content))
-    return found, int(rows[-1][0]) if rows else cursor or 0
+    columns = outcome_batches.c
+    rows, cursor = await rows_since(connection, outcome_batches, [columns.content], columns.received_at, cursor)
+    return tuple(outcome for (content,) in rows for outcome in _decoder.decode(content)), cursor

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from director.core.observations import ProbeResult
 from director.store.database import Database
-from director.store.ordering import in_order, without_waiting_for_disk
+from director.store.ordering import in_order, rows_since, without_waiting_for_disk
 from director.store.tables import probes
-from director.store.times import ago, as_ms, from_ms
-
-BACKLOG_S = 10.0
-"""How far back a reader without a cursor begins."""
+from director.store.times import as_ms, from_ms
 
 
 async def put(db: Database, results: Sequence[ProbeResult]) -> None:
@@ -40,8 +36,6 @@ async def since(db: Database, cursor: int | None) -> tuple[tuple[ProbeResult, ..
 
 async def since_in(connection: AsyncConnection, cursor: int | None) -> tuple[tuple[ProbeResult, ...], int]:
     """The same inside the caller's transaction."""
-    column = probes.c
-    query = select(column.id, column.replica, column.region, as_ms(column.at), column.ok).order_by(column.id)
-    query = query.where(column.id > cursor if cursor is not None else column.at > ago(BACKLOG_S))
-    rows = (await connection.execute(query)).all()
-    return tuple(ProbeResult(*row[1:]) for row in rows), int(rows[-1][0]) if rows else cursor or 0
+    columns = (probes.c.replica, probes.c.region, as_ms(probes.c.at), probes.c.ok)
+    rows, cursor = await rows_since(connection, probes, columns, probes.c.at, cursor)
+    return tuple(ProbeResult(*row) for row in rows), cursor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from director.core.observations import DemandSample, Outcome, ProbeResult
 from director.store import demand, lease, operators, outcomes, plans, policies, probes, reports
@@ -80,3 +81,16 @@ async def test_an_observer_of_an_empty_database_misses_nothing_that_comes(databa
     assert (await observer.observe()).observations.demand == ()
     await demand.put(database, DemandSample("a", 1, 1_000, ()))
     assert len((await observer.observe()).observations.demand) == 1
+
+
+async def test_a_reader_without_a_cursor_never_reads_what_is_old(database):
+    """Neither at first nor later: what lay there before the last seconds is left alone."""
+    await demand.put(database, DemandSample("old", 1, 1_000, ()))
+    async with database.transaction() as connection:
+        await connection.execute(text("UPDATE demand SET received_at = received_at - interval '1 minute'"))
+    observer = Observer(database)
+    assert (await observer.observe()).observations.demand == ()
+    assert (await observer.observe()).observations.demand == ()
+    young = DemandSample("young", 1, 1_000, ())
+    await demand.put(database, young)
+    assert (await observer.observe()).observations.demand == (young,)
