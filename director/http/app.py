@@ -5,11 +5,11 @@ from __future__ import annotations
 import structlog
 from litestar import Litestar, Response, asgi
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, NotFoundException
 from litestar.types import Receive, Scope, Send
 
 from director.http.decision.answer import Answer, problem_answer
-from director.http.decision.endpoint import DecisionState, decide_http, too_large
+from director.http.decision.endpoint import DecisionState, decide_http, is_decision_path, too_large
 from director.http.decision.question import BODY_BYTES_MAX
 from director.http.ingest.handler import put_report
 from director.http.openapi import openapi
@@ -70,6 +70,8 @@ def create_app(view: ReplicaView) -> Litestar:
 async def select_region(scope: Scope, receive: Receive, send: Send) -> None:
     """The decision endpoint over plain ASGI: the same function, for servers and moments without the fast protocol."""
     state: DecisionState = scope["litestar_app"].state.decision
+    if not is_decision_path(scope["raw_path"]):
+        raise NotFoundException  # a mount takes `/select-regions` too
     method: bytes = scope["method"].encode()  # type: ignore[typeddict-item]  # no WebSocket is served
     body = await _body(receive)
     if body is None:

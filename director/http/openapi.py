@@ -14,6 +14,7 @@ import msgspec
 from litestar import Response, get
 from msgspec import Struct, field
 
+from director.core.explain import Explanation
 from director.core.plan import Plan
 from director.core.report import Report
 from director.http.decision.question import Question
@@ -51,7 +52,7 @@ OPERATIONS = (
     Operation("get", "/fallbacks", "decide", "Permitted regions in order, for every tenant and model",
               query=("client_zone",), problems=(400, 401, 403, 503)),
     Operation("post", "/explain", "read", "Every candidate of a request with its rejection or its nearness, and why",
-              body="PastQuestion", problems=(400, 401, 403, 404, 503)),
+              body="PastQuestion", answers={200: "Explanation"}, problems=(400, 401, 403, 404, 503)),
     Operation("put", "/regions/{region}/report", "report:{region}", "What a region says of its deployments",
               body="Report", answers={200: "Receipt", 202: "Receipt"}, problems=(401, 403, 404, 409, 413, 422, 503)),
     Operation("post", "/outcomes", "decide", "How requests ended, in batches that count once", body="Outcomes",
@@ -141,7 +142,7 @@ def _content(media_type: str, name: str) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    _, found = msgspec.json.schema_components((Question, Report, Plan, FieldProblem), ref_template=REF)
+    _, found = msgspec.json.schema_components((Question, Report, Plan, Explanation, FieldProblem), ref_template=REF)
     question = found["Question"]
     at = {"type": ["string", "null"], "format": "date-time"}
     past = {**question, "title": "PastQuestion", "properties": {**question["properties"], "at": at}}

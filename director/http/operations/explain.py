@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import Response, post
 from litestar.datastructures import State
 
+from director.core.explain import explain
+from director.core.state import PlannerState
 from director.core.table import RoutingTable
 from director.core.zones import ZoneIndex
 from director.http.decision.endpoint import request_of
@@ -16,6 +19,9 @@ from director.http.reading.fields import FieldRefused, timestamp_ms
 from director.http.replies import AnyRequest, json_reply
 from director.http.state import HttpState, shared
 from director.store import plans, policies
+from director.store.database import DatabaseUnavailable
+
+_decode_state = msgspec.json.Decoder(PlannerState).decode
 
 
 @post("/explain", guards=[needs("read")], status_code=200, request_max_body_size=BODY_BYTES_MAX)
@@ -33,9 +39,7 @@ async def explain_request(request: AnyRequest, state: State) -> Response[bytes]:
         asked = request_of(question, table.policy, zones, http.decision.next_id())
     except FieldRefused as refused:
         raise ProblemRaised(malformed(*refused.problems)) from None
-    from director.core.explain import explain
-
-    return json_reply(explain(table, asked, now_ms))
+    return json_reply(explain(table, asked, now_ms, None if at is not None else await _state(http)))
 
 
 async def _table_at(http: HttpState, running: RoutingTable, at_ms: int) -> RoutingTable:
@@ -50,3 +54,18 @@ async def _table_at(http: HttpState, running: RoutingTable, at_ms: int) -> Routi
         detail = f"version {stored.plan.policy} of the policy is no longer kept"
         raise ProblemRaised(Problem(404, "not_found", detail))
     return RoutingTable(stored.plan, policy.policy, running.keyring)
+
+
+async def _state(http: HttpState) -> PlannerState | None:
+    """The planner's own figures, which show what its deadbands hold back; None where they cannot be read."""
+    if http.view.database is None or http.view.degraded:
+        return None
+    try:
+        stored = await plans.load_state(http.view.database)
+    except DatabaseUnavailable:
+        return None
+    try:
+        return None if stored is None else _decode_state(stored.state_json)
+    except msgspec.MsgspecError:
+        # Written by another release: the explanation does without.
+        return None
