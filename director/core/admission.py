@@ -151,11 +151,13 @@ def _relief(rooms: Mapping[DeploymentKey, Room], settings: Planner) -> dict[Depl
     """What slow start alone holds back: given only when the alternative is a refusal or an overload."""
     out = {}
     for room in rooms.values():
-        paced = room.admit_home < FULL or room.guest_gate < 1.0
-        if room.usable and room.fresh and room.trial_ratio is None and room.admit_home_raw >= FULL and paced:
-            free = settings.overflow_target * room.capacity - room.taken
-            if free > 0:
-                out[room.key] = free
+        if not (room.usable and room.fresh) or room.trial_ratio is not None:
+            continue
+        full = room.admit_home_raw >= FULL
+        paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
+        free = (settings.overflow_target if full else settings.home_target) * room.capacity - room.taken
+        if paced and free > 0:
+            out[room.key] = free
     return out
 
 

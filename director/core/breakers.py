@@ -47,7 +47,7 @@ def _open(
     total: dict[str, float] = {}
     for m in out.values():
         total[m.model] = total.get(m.model, 0.0) + m.capacity_well
-        if m.breaker.state == "open":
+        if m.breaker.state != "closed":  # one on trial may be out again with the next failure
             ejected[m.model] = ejected.get(m.model, 0.0) + m.capacity_well
     wanting = [m for m in out.values() if breaker.wants_to_open(m.breaker, policy.breaker)]
     wanting.sort(key=lambda m: (-m.error_ratio, m.key))

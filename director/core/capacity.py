@@ -22,7 +22,7 @@ SLOTS_PER_REPLICA = 256.0
 """Where a report gives no max_running: the engines' usual default of concurrent sequences."""
 ASSUMED_TOKENS_PER_S_PER_SLOT = 60.0
 """Where nothing was ever measured or configured anywhere: about what a busy slot of a 70B model does."""
-RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=4.0, floor_ratio=0.03)
+RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=5.0, floor_ratio=0.03)
 
 Source = Literal["configured", "estimated", "median", "none"]
 

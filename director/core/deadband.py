@@ -15,7 +15,7 @@ from math import exp, sqrt
 
 from msgspec import Struct
 
-NOISE_S = 60.0
+NOISE_S = 120.0
 """How long the noise estimate remembers: long against one step, short against an hour."""
 _WINSOR = 9.0
 _WARM_SAMPLES = 8
@@ -54,32 +54,28 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     if tracker.samples == 0:
         return Tracker(sample, sample, sample, 0.0, sample, dt_s, 1)
     seen_s = tracker.seen_s + dt_s
-    # Early on, the plain mean of what was seen is better than an average that starts from one sample.
+    # Early on, and after a step, the plain mean of what was seen is better than an average that starts from one sample.
     early = dt_s / seen_s
     a_fast = max(1.0 - exp(-dt_s / band.fast_s), early)
     a_slow = max(1.0 - exp(-dt_s / band.slow_s), early)
-    a_noise = max(1.0 - exp(-dt_s / NOISE_S), early)
+    a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (tracker.samples + 1))
     jump = (sample - tracker.last) ** 2 / 2
     if tracker.samples >= _WARM_SAMPLES:
         jump = min(jump, _WINSOR * max(tracker.noise, (band.floor_ratio * tracker.published) ** 2))
     fast = tracker.fast + a_fast * (sample - tracker.fast)
     slow = tracker.slow + a_slow * (sample - tracker.slow)
     noise = tracker.noise + a_noise * (jump - tracker.noise)
-    published = _publish(tracker.published, fast, slow, a_fast, a_slow, noise, band)
+    floor = max(band.floor_ratio * abs(tracker.published), band.floor)
+    published = tracker.published
+    if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
+        # A step: the slow average would drag the old level along, so it starts again from here.
+        published = slow = fast
+        seen_s = min(seen_s, band.fast_s)
+    elif abs(slow - published) > max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor):
+        published = slow
     return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
 
 
 def held_back(tracker: Tracker) -> float:
     """What the deadband holds back: the fast average less what is published."""
     return tracker.fast - tracker.published
-
-
-def _publish(
-    published: float, fast: float, slow: float, a_fast: float, a_slow: float, noise: float, band: Band
-) -> float:
-    floor = max(band.floor_ratio * abs(published), band.floor)
-    if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
-        return fast
-    if abs(slow - published) > max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor):
-        return slow
-    return published

@@ -29,8 +29,10 @@ ROUTE_QUIET_S = 120.0
 """A route without demand for this long is forgotten."""
 KAPPA_S = 60.0
 KAPPA_MIN, KAPPA_MAX = 0.05, 20.0
-KAPPA_STEP = 0.08
+KAPPA_STEP = 0.05
 """κ is republished when it has moved by this part of itself."""
+NEWCOMER_S = 6.0
+"""A plan reaches every replica well within this, and a report's span ends."""
 DECIDED_MIN_TOKENS_PER_S = 1.0
 """Below this κ would be a ratio of two noises."""
 
@@ -88,13 +90,15 @@ def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s:
 
 
 def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s: float) -> DeploymentMemory:
-    """Take a report's arrivals against what was decided over the same span: κ, and the background."""
+    """Take a report's arrivals against what was decided over the same span: κ, and the background.
+
+    The first spans of a deployment are left out: what was decided before it was in the plan is not on its account.
+    """
     decided_per_s = memory.decided_since_report / span_s
-    if arrived_tokens_per_s is None:
-        return structs.replace(memory, decided_since_report=0.0)
-    a = 1.0 - exp(-span_s / KAPPA_S)
-    if memory.arrived_tokens == 0.0 and memory.decided_tokens == 0.0:
-        a = 1.0
+    counted_s = memory.counted_s + span_s
+    if arrived_tokens_per_s is None or counted_s <= NEWCOMER_S:
+        return structs.replace(memory, decided_since_report=0.0, counted_s=counted_s)
+    a = max(1.0 - exp(-span_s / KAPPA_S), span_s / (counted_s - NEWCOMER_S))
     arrived = memory.arrived_tokens + a * (arrived_tokens_per_s - memory.arrived_tokens)
     decided = memory.decided_tokens + a * (decided_per_s - memory.decided_tokens)
     kappa = memory.kappa
@@ -109,6 +113,7 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
         arrived_tokens=arrived,
         decided_tokens=decided,
         decided_since_report=0.0,
+        counted_s=counted_s,
         kappa=kappa,
         background=observe(memory.background, unexplained, span_s, DEMAND_BAND),
     )

@@ -58,6 +58,8 @@ def _newcomer(
             report=report,
             rate_per_slot=best.rate_per_slot,
             kappa=best.kappa,
+            arrived_tokens=best.arrived_tokens,
+            decided_tokens=best.decided_tokens,
             admit_home=best.admit_home,
             guest_gate=best.guest_gate,
         )

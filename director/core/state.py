@@ -72,6 +72,8 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
     guest_gate: float = 1.0
     """Slow start for guests: 0 when they were last forbidden, rising at `recovery_per_s`."""
     breaker: BreakerMemory = BreakerMemory()
+    counted_s: float = 0.0
+    """How long arrivals and decisions have been compared."""
 
     @property
     def key(self) -> DeploymentKey:

@@ -135,9 +135,13 @@ def _remember(
     """What pace and trim carry to the next tick."""
     rising = policy.planner.recovery_per_s * dt_s
     may_host = room.usable and room.fresh and room.trial_ratio is None and room.admit_home >= 1.0 - 1e-9
-    limits = room.usable and room.admit_home_raw < 1.0
     raw, published = trim.move(
-        memory.trim, memory.trim_published, memory.utilisation if limits else None, policy.planner.home_target, dt_s
+        memory.trim,
+        memory.trim_published,
+        _trim_mode(room, policy),
+        memory.utilisation,
+        policy.planner.home_target,
+        dt_s,
     )
     return structs.replace(
         memory,
@@ -147,3 +151,9 @@ def _remember(
         trim=raw,
         trim_published=published,
     )
+
+
+def _trim_mode(room: Room, policy: Policy) -> trim.Mode:
+    if not room.usable or room.admit_home_raw >= 1.0:
+        return "relaxes"
+    return "waits" if room.taken > policy.planner.home_target * room.capacity * 1.001 else "limits"

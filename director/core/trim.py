@@ -1,8 +1,15 @@
-"""The trim: a slow integral that mends what feed-forward gets wrong. Moves only while capacity is what limits."""
+"""The trim: a slow integral that mends what feed-forward gets wrong. Moves only while capacity is what limits.
+
+While a deployment is filled beyond its home target on purpose (overload), utilisation says nothing about the estimate:
+the trim waits.
+"""
 
 from __future__ import annotations
 
 from math import exp
+from typing import Literal
+
+Mode = Literal["limits", "waits", "relaxes"]
 
 TRIM_MIN, TRIM_MAX = 0.5, 1.2
 INTEGRAL_S = 60.0
@@ -13,12 +20,12 @@ TRIM_STEP = 0.02
 
 
 def move(
-    trim: float, published: float, utilisation: float | None, home_target: float, dt_s: float
+    trim: float, published: float, mode: Mode, utilisation: float | None, home_target: float, dt_s: float
 ) -> tuple[float, float]:
-    """The next trim and the published one. `utilisation` None: capacity does not limit, and the trim relaxes to 1."""
-    if utilisation is None:
+    """The next trim and the published one. `utilisation` None: not measured."""
+    if mode == "relaxes":
         trim = 1.0 + (trim - 1.0) * exp(-dt_s / RELAX_S)
-    else:
+    elif mode == "limits" and utilisation is not None:
         trim += (home_target - utilisation) * dt_s / INTEGRAL_S
     trim = min(TRIM_MAX, max(TRIM_MIN, trim))
     if abs(trim - published) >= TRIM_STEP or (published != 1.0 and abs(trim - 1.0) < TRIM_STEP / 4):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from director.core.geo import RoundTrips, great_circle_km, round_trip_ms, rtt_ms_from_distance
@@ -51,6 +51,7 @@ def test_a_client_just_west_of_the_antimeridian_is_nearest_to_a_region_just_east
     assert round_trip_ms(fleet, "fiji", "east") < round_trip_ms(fleet, "fiji", "west")
 
 
+@settings(deadline=None)
 @given(LOCATIONS, LOCATIONS)
 def test_distance_is_symmetric_and_bounded(a: Location, b: Location) -> None:
     """A distance is the same both ways, at most half way round, and 0 from a place to itself."""
@@ -60,6 +61,7 @@ def test_distance_is_symmetric_and_bounded(a: Location, b: Location) -> None:
     assert great_circle_km(a, a) == 0
 
 
+@settings(deadline=None)
 @given(LOCATIONS, LOCATIONS, st.sampled_from([-360, 360]))
 def test_a_whole_turn_changes_nothing(a: Location, b: Location, turn_degrees: int) -> None:
     """Longitudes are angles: 179.9 and −180.1 are one place."""
@@ -67,6 +69,7 @@ def test_a_whole_turn_changes_nothing(a: Location, b: Location, turn_degrees: in
     assert great_circle_km(a, turned) == pytest.approx(great_circle_km(a, b), abs=1e-3)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 20_100), st.floats(0, 20_100))
 def test_farther_is_never_sooner_and_never_faster_than_light(a_km: float, b_km: float) -> None:
     """The estimate grows with distance and stays above what light in fibre needs (0.0098 ms/km there and back)."""

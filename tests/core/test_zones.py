@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from director.core.policy import ClientZone, Policy
@@ -132,6 +132,7 @@ def longest(networks: dict[IPv4Network, str], block: IPv4Network) -> str:
     return networks[max(holding, key=lambda network: network.prefixlen)] if holding else "default"
 
 
+@settings(deadline=None)
 @given(SMALL_NETWORKS, st.integers(0, 63), st.integers(26, 32))
 def test_agrees_with_the_plain_rule(networks: dict[IPv4Network, str], host: int, source_bits: int) -> None:
     """Invariant: zones and scopes equal what comparing with every prefix gives, address by address."""
@@ -157,6 +158,7 @@ def test_agrees_with_the_plain_rule(networks: dict[IPv4Network, str], host: int,
         assert not one_zone(scope - 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2**128 - 1), st.integers(0, 128)), max_size=6), st.integers(0, 2**128 - 1))
 def test_ipv6_agrees_with_the_plain_rule(prefixes: list[tuple[int, int]], address: int) -> None:
     """Invariant: the longest of the prefixes that hold an address names its zone, at any length from 0 to 128."""
