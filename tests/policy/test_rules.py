@@ -185,6 +185,12 @@ ERRORS = {
             f"{CHAT_EU}.fallback.A[0]",
             "192.0.2.30 is us-east-1, which acme may not enter",
         ),
+        (
+            FALLBACK,
+            "when_none: fallback, fallback: {CNAME: us.example.net}",
+            f"{CHAT_EU}.fallback.CNAME",
+            "us.example.net is us-east-1, which acme may not enter",
+        ),
         ("deny_regions: []", "deny_regions: [eu-west-1]", f"{CHAT_EU}.fallback.A[0]", "an address of no region at all"),
     ],
 }

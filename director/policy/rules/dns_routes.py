@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from director.policy.draft import Finding
 from director.policy.rules.residency import permitted_regions
-from director.policy.rules.shared_addresses import canonical
+from director.policy.rules.shared_addresses import canonical, leads_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def _fallback_residency(draft: Draft, at: Path, entry: DnsName, tenant: Tenant) 
     permitted = permitted_regions(draft.policy, tenant)
     owners: dict[str, list[str]] = {}
     for name, region in draft.policy.regions.items():
-        for _, _, destination in canonical(region.addresses):
+        for destination in leads_to(region):
             owners.setdefault(destination, []).append(name)
     for kind, index, destination in canonical(entry.fallback):
         path: Path = (*at, "fallback", kind) if kind == "CNAME" else (*at, "fallback", kind, index)

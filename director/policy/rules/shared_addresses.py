@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from director.policy.draft import Finding
 from director.policy.rules.residency import permitted_regions
@@ -49,6 +50,19 @@ def canonical(addresses: Addresses) -> list[tuple[str, int, str]]:
     if addresses.CNAME is not None:
         found.append(("CNAME", 0, addresses.CNAME.lower().rstrip(".")))
     return found
+
+
+def leads_to(region: Region) -> set[str]:
+    """Every address and host name, in one spelling, that is known to lead to a region: its endpoint's host as well."""
+    found = {destination for _, _, destination in canonical(region.addresses)}
+    try:
+        host = urlsplit(region.endpoint).hostname or ""
+    except ValueError:
+        return found
+    try:
+        return found | {str(ip_address(host))}
+    except ValueError:
+        return found | {host.rstrip(".")} - {""}
 
 
 def _destinations(draft: Draft, name: str, region: Region) -> Iterator[tuple[Path, str]]:
