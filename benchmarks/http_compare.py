@@ -1,0 +1,141 @@
+"""Decisions per server-CPU-second, three servers interleaved in one run; and the latency of the fast one when paced.
+
+    python benchmarks/http_compare.py [--rounds 3] [--seconds 4] [--json FILE]
+
+Server and client are pinned to different cores where there are two. The figure divides by the server's own CPU time,
+so that a slow client or a busy neighbour does not enter it; the ratio to the framework's handler is the one to compare
+between machines. Needs wrk; h2load for the paced part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KINDS = ("protocol", "asgi", "litestar")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+BODY = (
+    '{"tenant":"acme","model":"llama-3.3-70b","client_ip":"203.0.113.7","session":"conv-81f3","estimated_tokens":5200}'
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start(kind: str) -> tuple[subprocess.Popen[bytes], int]:
+    port = free_port()
+    server = subprocess.Popen(
+        [sys.executable, str(HERE / "http_server.py"), kind, str(port)], stdout=subprocess.DEVNULL
+    )
+    pin(server.pid, 0)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return server, port
+        time.sleep(0.05)
+    raise SystemExit(f"the {kind} server did not start")
+
+
+def pin(pid: int, core: int) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(pid, {cores[core % len(cores)]})
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def load(pid: int, port: int, seconds: float) -> float:
+    """Requests answered per second of the server's CPU."""
+    before = cpu_s(pid)
+    command = ["wrk", "-t1", "-c16", f"-d{seconds:g}s", "-s", str(HERE / "http.lua"), f"http://127.0.0.1:{port}/"]
+    wrk = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pin(wrk.pid, 1)
+    text, _ = wrk.communicate()
+    used = cpu_s(pid) - before
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise SystemExit(f"not every answer was a decision:\n{text}")
+    found = re.search(r"(\d+) requests in", text)
+    if found is None:
+        raise SystemExit(f"wrk said:\n{text}")
+    return int(found[1]) / used
+
+
+def paced(port: int, per_s: int, seconds: int) -> dict[str, float] | None:
+    """Latency at a steady rate, ms."""
+    if shutil.which("h2load") is None:
+        return None
+    body = HERE / ".http-body.json"
+    log = HERE / ".http-latency.tsv"
+    body.write_text(BODY)
+    clients = 20
+    command = [
+        "h2load", "--h1", "-t1", f"-c{clients}", f"--rps={per_s / clients:g}", f"-D{seconds}", "-d", str(body),
+        "-H", "Authorization: Bearer benchmark-token", f"--log-file={log}", f"http://127.0.0.1:{port}/select-region",
+    ]  # fmt: skip
+    try:
+        h2load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        pin(h2load.pid, 1)
+        h2load.wait()
+        rows = [line.split("\t") for line in log.read_text().splitlines()]
+        taken = sorted(int(row[2]) / 1000 for row in rows if row[1] == "200")
+    finally:
+        body.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+    if not taken:
+        return None
+    quantiles = statistics.quantiles(taken, n=100)
+    return {"per_s": len(taken) / seconds, "p50_ms": quantiles[49], "p99_ms": quantiles[98], "max_ms": taken[-1]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    servers = {kind: start(kind) for kind in KINDS}
+    figures: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    try:
+        for server, port in servers.values():
+            load(server.pid, port, 1)
+        for _ in range(options.rounds):
+            for kind, (server, port) in servers.items():
+                figures[kind].append(load(server.pid, port, options.seconds))
+        latency = paced(servers["protocol"][1], 5_000, 6)
+    finally:
+        for server, _ in servers.values():
+            server.terminate()
+        for server, _ in servers.values():
+            server.wait()
+    medians = {kind: statistics.median(taken) for kind, taken in figures.items()}
+    result = {
+        "decisions_per_server_cpu_second": {kind: round(value) for kind, value in medians.items()},
+        "ratio_to_litestar": round(medians["protocol"] / medians["litestar"], 2),
+        "ratio_to_asgi": round(medians["protocol"] / medians["asgi"], 2),
+        "paced_5000_per_s": latency and {name: round(value, 3) for name, value in latency.items()},
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
