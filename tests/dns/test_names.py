@@ -1,0 +1,164 @@
+"""What stands at which name: conformance of the zone (RFC 1034, 2308, 4592, 8020, 8482)."""
+
+from __future__ import annotations
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import pytest
+
+from tests.dns.conftest import Ask
+from tests.dns.fakes import APEX, EPOCH
+
+CHAT = f"chat.eu.{APEX}"
+
+
+def data(message: dns.message.Message) -> list[str]:
+    return [item.to_text() for rrset in message.answer for item in rrset]
+
+
+def assert_negative(message: dns.message.Message, ttl_s: int = 10) -> None:
+    """An SOA in the authority section, with the TTL that RFC 2308 asks for, and nothing else."""
+    assert not message.answer
+    assert [(r.name.to_text(), r.rdtype, r.ttl) for r in message.authority] == [(f"{APEX}.", dns.rdatatype.SOA, ttl_s)]
+    assert message.flags & dns.flags.AA
+
+
+def test_an_address_query_names_one_region(ask: Ask) -> None:
+    """One permitted region's address, the policy's TTL, authoritative, no recursion."""
+    answer = ask(CHAT)
+    assert data(answer) in (["192.0.2.10"], ["192.0.2.20"])
+    assert answer.answer[0].ttl == 20
+    assert answer.flags & dns.flags.AA
+    assert not answer.flags & (dns.flags.RA | dns.flags.AD | dns.flags.CD)
+
+
+def test_both_families_name_the_same_region(ask: Ask) -> None:
+    """A and AAAA of one name come from one pick."""
+    pairs = {("192.0.2.10", "2001:db8::10"), ("192.0.2.20", "2001:db8::20")}
+    for i in range(30):
+        subnet = f"203.0.{i}.0/24"
+        pair = (data(ask(CHAT, "A", subnet=subnet))[0], data(ask(CHAT, "AAAA", subnet=subnet))[0])
+        assert pair in pairs
+
+
+def test_aaaa_of_a_name_with_ipv4_only_is_nodata(ask: Ask) -> None:
+    """N1: NOERROR, no answer, SOA in authority; never NXDOMAIN."""
+    answer = ask(f"us.{APEX}", "AAAA")
+    assert answer.rcode() == dns.rcode.NOERROR
+    assert_negative(answer)
+
+
+def test_names_match_in_any_case_and_are_echoed_as_asked(ask: Ask) -> None:
+    """N2: the question comes back byte for byte, and owner names follow it."""
+    answer = ask("cHaT.eU.iNfEr.ExAmPlE.cOm")
+    assert answer.question[0].name.to_text() == "cHaT.eU.iNfEr.ExAmPlE.cOm."
+    assert answer.answer[0].name.to_text() == "cHaT.eU.iNfEr.ExAmPlE.cOm."
+    assert data(answer)
+
+
+@pytest.mark.parametrize("name", ["a.b.c", "b.c", "c", "wild.eu", "eu"])
+@pytest.mark.parametrize("rdtype", ["A", "TXT", "NS", "MX"])
+def test_an_empty_non_terminal_is_nodata(ask: Ask, name: str, rdtype: str) -> None:
+    """RFC 8020, 9156: what has something below it exists."""
+    answer = ask(f"{name}.{APEX}", rdtype)
+    assert answer.rcode() == dns.rcode.NOERROR
+    assert_negative(answer)
+
+
+@pytest.mark.parametrize("name", ["nobody", "x.chat.eu", "x.b.c", "ns9", "x.y.us"])
+def test_a_name_that_is_not_there_is_nxdomain(ask: Ask, name: str) -> None:
+    """NXDOMAIN with the SOA."""
+    answer = ask(f"{name}.{APEX}")
+    assert answer.rcode() == dns.rcode.NXDOMAIN
+    assert_negative(answer)
+
+
+@pytest.mark.parametrize("name", ["one.wild.eu", "two.three.wild.eu", "*.wild.eu"])
+def test_a_wildcard_stands_for_every_name_below_it(ask: Ask, name: str) -> None:
+    """RFC 4592: the asked name owns the answer."""
+    answer = ask(f"{name}.{APEX}")
+    assert data(answer)
+    assert answer.answer[0].name.to_text() == f"{name}.{APEX}."
+    assert_negative(ask(f"{name}.{APEX}", "MX"))
+
+
+def test_the_apex_has_soa_ns_and_its_own_route(ask: Ask) -> None:
+    """SOA with the plan's epoch as serial; NS with glue for hosts of the zone only; and the route of `@`."""
+    soa = ask(APEX, "SOA")
+    assert data(soa) == [f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 7200 3600 1209600 10"]
+    ns = ask(APEX, "NS")
+    assert sorted(data(ns)) == [f"ns1.{APEX}.", "ns2.example.org."]
+    glue = {item.to_text() for rrset in ns.additional for item in rrset}
+    assert glue == {"192.0.2.53", "2001:db8::53"}
+    assert data(ask(APEX, "A"))
+
+
+def test_nameservers_have_their_addresses(ask: Ask) -> None:
+    """A and AAAA of a nameserver inside the zone; NODATA for other types."""
+    assert data(ask(f"ns1.{APEX}", "A")) == ["192.0.2.53"]
+    assert data(ask(f"ns1.{APEX}", "AAAA")) == ["2001:db8::53"]
+    assert_negative(ask(f"ns1.{APEX}", "TXT"))
+
+
+def test_text_says_the_policys_words_and_the_region(ask: Ask) -> None:
+    """TXT: each of the policy's, then the pick."""
+    first, second = data(ask(CHAT, "TXT"))
+    assert first == '"hello"'
+    assert second in ('"region=eu-west-1"', '"region=eu-central-1"')
+
+
+def test_caa_is_as_the_policy_says(ask: Ask) -> None:
+    """CAA where the policy has it, NODATA elsewhere."""
+    assert data(ask(CHAT, "CAA")) == ['0 issue "ca.example.net"']
+    assert_negative(ask(f"us.{APEX}", "CAA"))
+
+
+@pytest.mark.parametrize("rdtype", ["HTTPS", "SVCB"])
+def test_service_records_name_one_region_with_port_and_hints(ask: Ask, rdtype: str) -> None:
+    """RFC 9460: target, port and hints belong to the region that A names for the same client."""
+    expected = {
+        "192.0.2.10": "1 eu-west-1.infer.example.net. ipv4hint=192.0.2.10 ipv6hint=2001:db8::10",
+        "192.0.2.20": "1 eu-central-1.infer.example.net. port=8443 ipv4hint=192.0.2.20 ipv6hint=2001:db8::20",
+    }
+    for i in range(12):
+        subnet = f"203.0.{i}.0/24"
+        address = data(ask(CHAT, "A", subnet=subnet))[0]
+        # dnspython prints values in quotes.
+        assert [text.replace('"', "") for text in data(ask(CHAT, rdtype, subnet=subnet))] == [expected[address]]
+    assert_negative(ask(f"us.{APEX}", rdtype))
+
+
+@pytest.mark.parametrize("rdtype", ["MX", "TYPE1000", "DNSKEY", "RRSIG", "DS", "CNAME", "SRV"])
+def test_a_type_that_is_not_there_is_nodata(ask: Ask, rdtype: str) -> None:
+    """RFC 3597: unknown types are like any other."""
+    answer = ask(CHAT, rdtype)
+    assert answer.rcode() == dns.rcode.NOERROR
+    assert_negative(answer)
+
+
+def test_any_gets_the_least_there_is(ask: Ask) -> None:
+    """RFC 8482: one synthesised HINFO, over either transport; NXDOMAIN where nothing stands."""
+    assert data(ask(CHAT, "ANY")) == ['"RFC8482" ""']
+    assert data(ask(CHAT, "ANY", transport="tcp")) == ['"RFC8482" ""']
+    assert ask(f"nobody.{APEX}", "ANY").rcode() == dns.rcode.NXDOMAIN
+
+
+@pytest.mark.parametrize("name", ["example.com", "org", ".", "example.net", "xinfer.example.com"])
+def test_other_peoples_names_are_refused(ask: Ask, name: str) -> None:
+    """REFUSED, without AA, with the reason for those who speak EDNS."""
+    answer = ask(name, use_edns=0)
+    assert answer.rcode() == dns.rcode.REFUSED
+    assert not answer.flags & dns.flags.AA
+    assert not answer.authority
+    assert [o.code for o in answer.options if hasattr(o, "code")] == [20]
+
+
+@pytest.mark.parametrize("rdtype", ["AXFR", "IXFR"])
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_transfers_are_refused(ask: Ask, rdtype: str, transport: str) -> None:
+    """Answers differ by client: there is no zone to transfer."""
+    answer = ask(APEX, rdtype, transport=transport)
+    assert answer.rcode() == dns.rcode.REFUSED
+    assert not answer.answer
