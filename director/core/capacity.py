@@ -9,8 +9,11 @@ target: then they are all there is to learn from.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import exp
 from statistics import median
 from typing import Literal
+
+from msgspec import Struct
 
 from director.core.deadband import Band, Tracker, observe
 from director.core.report import DeploymentReport, Stage
@@ -20,9 +23,11 @@ OCCUPANCY_MIN = 0.05
 """Below this a sample says nothing: one request more or less would change it by half."""
 SLOTS_PER_REPLICA = 256.0
 """Where a report gives no max_running: the engines' usual default of concurrent sequences."""
+MIX_S = 300.0
+"""How long the mix of prompt and generated tokens is remembered: it is the workload's, and changes by the hour."""
 ASSUMED_TOKENS_PER_S_PER_SLOT = 60.0
 """Where nothing was ever measured or configured anywhere: about what a busy slot of a 70B model does."""
-RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=5.0, floor_ratio=0.03)
+RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.03)
 
 Source = Literal["configured", "estimated", "median", "none"]
 
@@ -55,18 +60,47 @@ def utilisation(report: DeploymentReport) -> float | None:
     return part + (waiting / available if available > 0 else 0.0)
 
 
-def completed_tokens_per_s(report: DeploymentReport) -> float | None:
-    completed = report.completed
-    if completed is None or completed.generation_tokens_per_s is None:
+class Mix(Struct, frozen=True, array_like=True):
+    """How many tokens a generated token brings along: slow averages of prompt and generation tokens/s."""
+
+    prompt: float = 0.0
+    generation: float = 0.0
+    seen_s: float = 0.0
+
+    @property
+    def tokens_per_generated(self) -> float:
+        return (self.prompt + self.generation) / self.generation if self.generation > 0 else 1.0
+
+
+def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
+    """Take one report's tokens into the averages."""
+    done = report.completed
+    if done is None or done.generation_tokens_per_s is None:
+        return mix
+    seen_s = mix.seen_s + dt_s
+    a = max(1.0 - exp(-dt_s / MIX_S), dt_s / seen_s)
+    prompt = mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt)
+    return Mix(prompt, mix.generation + a * (done.generation_tokens_per_s - mix.generation), seen_s)
+
+
+def completed_tokens_per_s(report: DeploymentReport, mix: Mix) -> float | None:
+    """What the occupied slots work off. Prompt tokens are counted when a prompt is prefilled, which is on arrival, so
+    the sum of both leads in a surge like arrivals do. Every occupied slot generates at the engine's speed whatever its
+    age, so generation is what is measured, and the slow mix tells how many tokens come with each generated one.
+    """
+    done = report.completed
+    if done is None or done.generation_tokens_per_s is None:
         return None
-    return completed.generation_tokens_per_s + (completed.prompt_tokens_per_s or 0.0)
+    if mix.generation <= 0:
+        return done.generation_tokens_per_s + (done.prompt_tokens_per_s or 0.0)
+    return done.generation_tokens_per_s * mix.tokens_per_generated
 
 
 def learn(
-    trusted: Tracker, low: Tracker, report: DeploymentReport, dt_s: float, *, sheds_below_target: bool
+    trusted: Tracker, low: Tracker, report: DeploymentReport, mix: Mix, dt_s: float, *, sheds_below_target: bool
 ) -> tuple[Tracker, Tracker]:
     """Take one report's sample into the trusted rate or, from a half-empty engine, into the upper bound."""
-    part, done, available = occupancy(report), completed_tokens_per_s(report), slots(report)
+    part, done, available = occupancy(report), completed_tokens_per_s(report, mix), slots(report)
     if part is None or done is None or available <= 0 or part < OCCUPANCY_MIN:
         return trusted, low
     sample = done / (part * available)

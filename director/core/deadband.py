@@ -17,6 +17,8 @@ from msgspec import Struct
 
 NOISE_S = 120.0
 """How long the noise estimate remembers: long against one step, short against an hour."""
+LEARNING = 2.0
+"""After a step, each sample's mean is published for this many `fast_s`: the new level is learnt, not approached."""
 _WINSOR = 9.0
 _WARM_SAMPLES = 8
 
@@ -68,10 +70,11 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     floor = max(band.floor_ratio * abs(tracker.published), band.floor)
     published = tracker.published
     if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
-        # A step: the slow average would drag the old level along, so it starts again from here.
-        published = slow = fast
-        seen_s = min(seen_s, band.fast_s)
-    elif abs(slow - published) > max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor):
+        # A step: the averages would drag the old level along, so they start again with this sample.
+        published, fast, slow, seen_s = fast, sample, sample, dt_s
+    elif abs(slow - published) > (
+        floor if seen_s < band.fast_s * LEARNING else max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor)
+    ):
         published = slow
     return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
 

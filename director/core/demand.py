@@ -23,7 +23,7 @@ from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
 from director.core.state import DeploymentMemory, RouteMemory
 
-DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=2.5, floor_ratio=0.02, floor=1.0)
+DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=4.0, floor_ratio=0.02, floor=1.0)
 REPLICA_HELD_MS = 3_000
 ROUTE_QUIET_S = 120.0
 """A route without demand for this long is forgotten."""

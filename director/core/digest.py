@@ -57,6 +57,7 @@ def _newcomer(
             *key,
             report=report,
             rate_per_slot=best.rate_per_slot,
+            mix=best.mix,
             kappa=best.kappa,
             arrived_tokens=best.arrived_tokens,
             decided_tokens=best.decided_tokens,
@@ -73,14 +74,16 @@ def _take_deployment(
 ) -> DeploymentMemory:
     used = capacity.utilisation(report)
     sheds_below_target = memory.admit_home < 1.0 and used is not None and used < policy.planner.home_target - 0.05
+    mix = capacity.follow_mix(memory.mix, report, span_s)
     trusted, low = capacity.learn(
-        memory.rate_per_slot, memory.rate_per_slot_low, report, span_s, sheds_below_target=sheds_below_target
+        memory.rate_per_slot, memory.rate_per_slot_low, report, mix, span_s, sheds_below_target=sheds_below_target
     )
     failed, throttled = quality.ratios(report)
     memory = structs.replace(
         memory,
         report=report,
         reported_at_ms=at_ms,
+        mix=mix,
         rate_per_slot=trusted,
         rate_per_slot_low=low,
         utilisation=used,

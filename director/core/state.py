@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from director.core.breaker import BreakerMemory
+from director.core.capacity import Mix
 from director.core.deadband import Tracker
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey, Freshness, Plan
@@ -74,6 +75,9 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
     breaker: BreakerMemory = BreakerMemory()
     counted_s: float = 0.0
     """How long arrivals and decisions have been compared."""
+    mix: Mix = Mix()
+    limited_s: float = 0.0
+    """How long capacity has been what limits it."""
 
     @property
     def key(self) -> DeploymentKey:

@@ -135,19 +135,23 @@ def _remember(
     """What pace and trim carry to the next tick."""
     rising = policy.planner.recovery_per_s * dt_s
     may_host = room.usable and room.fresh and room.trial_ratio is None and room.admit_home >= 1.0 - 1e-9
+    mode = _trim_mode(room, policy)
+    limited_s = 0.0 if mode == "relaxes" else memory.limited_s + dt_s
     raw, published = trim.move(
         memory.trim,
         memory.trim_published,
-        _trim_mode(room, policy),
+        mode,
         memory.utilisation,
         policy.planner.home_target,
         dt_s,
+        may_rise=trim.full_by_now(memory.report, limited_s),
     )
     return structs.replace(
         memory,
         capacity_well=deployment.capacity_well_tokens_per_s,
         admit_home=room.admit_home,
         guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,
+        limited_s=limited_s,
         trim=raw,
         trim_published=published,
     )

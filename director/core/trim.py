@@ -1,7 +1,8 @@
 """The trim: a slow integral that mends what feed-forward gets wrong. Moves only while capacity is what limits.
 
 While a deployment is filled beyond its home target on purpose (overload), utilisation says nothing about the estimate:
-the trim waits.
+the trim waits. And a deployment that has just begun to shed is not full yet: utilisation follows only as requests end,
+so the trim rises no sooner than `LIVES` request lives after that. It falls at once.
 """
 
 from __future__ import annotations
@@ -9,25 +10,46 @@ from __future__ import annotations
 from math import exp
 from typing import Literal
 
+from director.core.report import DeploymentReport
+
 Mode = Literal["limits", "waits", "relaxes"]
 
 TRIM_MIN, TRIM_MAX = 0.5, 1.2
 INTEGRAL_S = 60.0
 """Slow against a request's life and a report's age together, or it would ring."""
 RELAX_S = 120.0
+LIVES = 2.0
+LIFE_S_MIN, LIFE_S_UNKNOWN, LIFE_S_MAX = 1.0, 15.0, 120.0
+SEEN_LATE_S = 10.0
+"""A report and its interval."""
 TRIM_STEP = 0.02
 """Smaller changes are not published."""
 
 
 def move(
-    trim: float, published: float, mode: Mode, utilisation: float | None, home_target: float, dt_s: float
+    trim: float,
+    published: float,
+    mode: Mode,
+    utilisation: float | None,
+    home_target: float,
+    dt_s: float,
+    *,
+    may_rise: bool = True,
 ) -> tuple[float, float]:
     """The next trim and the published one. `utilisation` None: not measured."""
     if mode == "relaxes":
         trim = 1.0 + (trim - 1.0) * exp(-dt_s / RELAX_S)
     elif mode == "limits" and utilisation is not None:
-        trim += (home_target - utilisation) * dt_s / INTEGRAL_S
+        error = home_target - utilisation
+        trim += (error if may_rise else min(0.0, error)) * dt_s / INTEGRAL_S
     trim = min(TRIM_MAX, max(TRIM_MIN, trim))
     if abs(trim - published) >= TRIM_STEP or (published != 1.0 and abs(trim - 1.0) < TRIM_STEP / 4):
         published = round(trim, 3) if abs(trim - 1.0) >= TRIM_STEP / 4 else 1.0
     return trim, published
+
+
+def full_by_now(report: DeploymentReport, limited_s: float) -> bool:
+    """Whether a deployment that has been limited for so long has filled: a request's life is running ÷ completed/s."""
+    completed = report.completed.requests_per_s if report.completed is not None else None
+    life_s = report.running / completed if report.running and completed else LIFE_S_UNKNOWN
+    return limited_s >= LIVES * min(LIFE_S_MAX, max(LIFE_S_MIN, life_s)) + SEEN_LATE_S

@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from director.core.capacity import RATE_BAND
 from director.core.deadband import Band, Tracker, held_back, observe
 
 BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=5.0, floor_ratio=0.02)
@@ -25,20 +26,33 @@ def test_the_first_sample_is_published_and_a_constant_stays() -> None:
     assert {t.published for t in follow([7.0] * 500)} == {7.0}
 
 
-def test_a_step_is_published_within_seconds_and_settles_once() -> None:
-    """The published value ends at the new level and does not fall back towards the old."""
+def test_a_step_is_published_within_seconds_and_settles() -> None:
+    """The published value is at the new level within three samples, and stays there."""
     published = [t.published for t in follow([100.0] * 60 + [200.0] * 60)][60:]
-    assert published[6] > 170
-    assert abs(published[30] - 200) < 8
-    assert published == sorted(published)
+    assert published[0] > 120
+    assert set(published[3:]) == {200.0}
+
+
+def test_a_noisy_step_is_learnt_not_approached() -> None:
+    """With ±20 % of noise the new level is known to a tenth within ten samples."""
+    draw = Random(1)
+    levels = [100.0] * 100 + [50.0] * 30
+    published = [t.published for t in follow([level * draw.uniform(0.8, 1.2) for level in levels])]
+    assert all(abs(value - 50) < 5 for value in published[110:])
 
 
 def test_noise_alone_publishes_nothing_for_an_hour() -> None:
-    """±20 % on every sample, once the first minutes have said what is normal."""
-    draw = Random(7)
-    trackers = follow([100 * draw.uniform(0.8, 1.2) for _ in range(3600)])
-    assert len({t.published for t in trackers[300:]}) <= 2
-    assert abs(held_back(trackers[-1])) < 20
+    """±20 % on every report, each five seconds: over ten hours, at most two false alarms."""
+    alarms = 0
+    for seed in range(10):
+        draw, tracker, published = Random(seed), Tracker(), set()
+        for number in range(780):
+            tracker = observe(tracker, 100 * draw.uniform(0.8, 1.2), 5.0, RATE_BAND)
+            if number >= 60:
+                published.add(tracker.published)
+        alarms += len(published) - 1
+        assert abs(held_back(tracker)) < 20
+    assert alarms <= 2
 
 
 @given(samples=st.lists(st.floats(0, 1e9), min_size=1, max_size=50))
