@@ -10,7 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from director.demo.fleet import FleetPlaces, RegionPlace
-from director.demo.layout import REGIONS, SERVED_NAMES, SPEEDS, Pool, RegionLayout
+from director.demo.layout import CAPACITIES, REGIONS, SERVED_NAMES, SPEEDS, Pool, RegionLayout
 
 INTERVAL_S = 2.0
 
@@ -63,6 +63,7 @@ def _deployment(plan: RegionLayout, pool: Pool, ports: tuple[int, ...], gateway:
         "engine": "sglang" if pool.dialect == "sglang" else "vllm",
         "served_as": [SERVED_NAMES[pool.model], pool.name],
         "replica_max_running": SPEEDS[pool.model].max_running,
+        "replica_capacity_tokens_per_s": CAPACITIES[pool.model],
         "sources": sources,
     }
     if pool.adapters_loadable:

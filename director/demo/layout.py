@@ -19,6 +19,9 @@ SPEEDS = {
     QWEN: EngineSpeed(decode_alone_tokens_per_s=90.0, prefill_tokens_per_s=40_000.0),
 }
 
+CAPACITIES = {LLAMA: 3_400.0, QWEN: 5_000.0}
+"""Tokens/s that one server was measured to sustain when full: where the director starts from, before it has seen."""
+
 
 class Pool(Struct, frozen=True):
     """One deployment: `servers` replicas of a model version."""
