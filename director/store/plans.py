@@ -6,6 +6,7 @@ Both check the term, under a lock that a take-over waits for: a leader that was 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -86,13 +87,13 @@ async def publish(
 async def load_state(db: Database) -> StoredState | None:
     """The state row, None before the first tick ever. Raises DatabaseUnavailable."""
     row_ = planner_state.c
-    query = select(row_.content, row_.term, as_ms(row_.at), row_.cursors).where(row_.name == PLANNER)
+    query = select(row_.content_zlib, row_.term, as_ms(row_.at), row_.cursors).where(row_.name == PLANNER)
     async with db.single() as connection:
         row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
     content, term, at_ms, cursors = row
-    return StoredState(content.encode(), term, at_ms, msgspec.json.decode(cursors, type=dict[str, int]))
+    return StoredState(zlib.decompress(content), term, at_ms, msgspec.json.decode(cursors, type=dict[str, int]))
 
 
 async def heartbeat(db: Database) -> Heartbeat | None:
@@ -145,14 +146,17 @@ def _stored(content: str, hash_: str, at_ms: int) -> StoredPlan:
 
 async def _put_state(connection: AsyncConnection, state_json: bytes, term: int, cursors: Mapping[str, int]) -> None:
     put = insert(planner_state).values(
-        name=PLANNER, term=term, content=state_json.decode(), cursors=msgspec.json.encode(cursors).decode()
+        name=PLANNER,
+        term=term,
+        content_zlib=zlib.compress(state_json, 1),
+        cursors=msgspec.json.encode(cursors).decode(),
     )
     await connection.execute(
         put.on_conflict_do_update(
             index_elements=["name"],
             set_={
                 "term": put.excluded.term,
-                "content": put.excluded.content,
+                "content_zlib": put.excluded.content_zlib,
                 "cursors": put.excluded.cursors,
                 "at": database_now(),
             },

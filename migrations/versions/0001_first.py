@@ -142,7 +142,7 @@ def upgrade() -> None:
         "planner_state",
         _text("name"),
         sa.Column("term", sa.BigInteger, nullable=False),
-        _text("content"),
+        sa.Column("content_zlib", sa.LargeBinary, nullable=False),
         sa.Column("cursors", sa.Text, server_default="{}", nullable=False),
         _moment("at"),
         sa.PrimaryKeyConstraint("name", name="pk_planner_state"),
