@@ -44,9 +44,9 @@ def header_value(text: str) -> bytes:
 class Prepared:
     """One decision's bytes, and its counter."""
 
-    __slots__ = ("cell", "head", "middle", "presented_region")
+    __slots__ = ("cell", "head", "middle")
 
-    def __init__(self, decision: Decision, counters: Counters, presented_region: str | None) -> None:
+    def __init__(self, decision: Decision, counters: Counters) -> None:
         target = decision.target
         fallbacks = ",".join(f"{one.region}={one.endpoint}" for one in decision.fallbacks)
         lines = [
@@ -60,7 +60,6 @@ class Prepared:
         self.head = b"".join(b"X-Director-%b: %b\r\n" % (name.encode(), header_value(value)) for name, value in lines)
         self.middle = msgspec.json.encode(_body(decision))[1:-1]
         self.cell = counters.decision_cell(target.region, target.model, decision.reason, decision.affinity_seen)
-        self.presented_region = presented_region
 
 
 def _body(decision: Decision) -> dict[str, Any]:
@@ -79,27 +78,19 @@ def _body(decision: Decision) -> dict[str, Any]:
 
 
 class PlanBytes:
-    """What every answer says of its plan; remade when the plan, its age in ms, or `static` changes."""
+    """What every answer says of its plan. Its holder remakes it for another table, and each millisecond."""
 
-    __slots__ = ("_age_ms", "_policy_version", "_static", "_table", "head", "tail")
+    __slots__ = ("head", "made_at_ms", "table", "tail")
 
     def __init__(self) -> None:
-        self._table: RoutingTable | None = None
-        self._age_ms = -1
-        self._static = False
-        self._policy_version = -1
+        self.table: RoutingTable | None = None
+        self.made_at_ms = -1
         self.head = b""
         self.tail = b""
 
-    def refresh(self, table: RoutingTable, age_ms: int, static: bool, policy_version: int) -> None:
-        if (
-            age_ms == self._age_ms
-            and table is self._table
-            and static is self._static
-            and policy_version == self._policy_version
-        ):
-            return
-        self._table, self._age_ms, self._static, self._policy_version = table, age_ms, static, policy_version
+    def refresh(self, table: RoutingTable, now_ms: int, age_ms: int, static: bool, policy_version: int) -> None:
+        self.table = table
+        self.made_at_ms = now_ms
         epoch = table.plan.epoch
         self.head = b"X-Director-Epoch: %d\r\n%b" % (epoch, STATIC_HEADERS[static])
         self.tail = b',"plan":{"epoch":%d,"age_ms":%d,"static":%b,"policy":%d}}' % (

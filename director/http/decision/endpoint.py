@@ -8,17 +8,15 @@ from director.core.decide import decide_route
 from director.core.decision import Decision, Refusal
 from director.core.policy import DEFAULT_ZONE, Policy
 from director.core.request import Request
-from director.core.route import CompiledRoute
 from director.core.table import RoutingTable
 from director.core.zones import ZoneIndex
 from director.http.decision.answer import Answer, PlanBytes, Prepared, problem_answer, refusal_problem
 from director.http.decision.asked import METHODS, likely_mode, places, read_question
-from director.http.decision.question import BODY_BYTES_MAX, Question
-from director.http.grants import grant_of
+from director.http.decision.memos import Rights, RightsMemo, RouteMemo
+from director.http.decision.question import BODY_BYTES_MAX, Question, question_from_body
 from director.http.metrics import Counters
 from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
 from director.http.reading.fields import FieldRefused, describe, near_miss
-from director.replica.tokens import Grant
 from director.replica.view import ReplicaView
 
 PATH = b"/select-region"
@@ -33,14 +31,16 @@ class DecisionState:
     def __init__(self, view: ReplicaView, counters: Counters) -> None:
         self.view = view
         self.counters = counters
+        self.rights = RightsMemo()
+        self.routes = RouteMemo()
         self.plan_bytes = PlanBytes()
-        self._boot = urandom(8).hex()
+        self._boot = urandom(8).hex().encode()
         self._sequence = 0
 
-    def next_id(self) -> str:
+    def next_id(self) -> bytes:
         """Unique over replicas and restarts: 64 random bits of this start, and a count."""
         self._sequence += 1
-        return f"{self._boot}{self._sequence:010x}"
+        return b"%b%010x" % (self._boot, self._sequence)
 
 
 def is_decision_path(target: bytes) -> bool:
@@ -57,9 +57,17 @@ def decide_http(
     """
     mode = "decision"
     try:
-        grant = _authorised(headers, state)
-        asked = places(target, headers, grant.trusted_headers)
-        mode = likely_mode(asked) if asked.query or asked.headers else "decision"
+        rights = _authorised(headers, state)
+        if (
+            target == PATH
+            and method == b"POST"
+            and 0 < len(body) <= BODY_BYTES_MAX
+            and not rights.grant.trusted_headers
+        ):
+            # The plain case, which need not ask where else something may have been told.
+            return _answer(question_from_body(body), mode, rights, state)
+        asked = places(target, headers, rights.grant.trusted_headers)
+        mode = likely_mode(asked)
         if len(body) > BODY_BYTES_MAX:
             raise ProblemRaised(too_large())
         if method not in METHODS and mode != "ext_authz":
@@ -67,7 +75,7 @@ def decide_http(
         if method == b"OPTIONS" and mode != "ext_authz":
             return Answer(204, ALLOW_HEAD, b"")
         mode, question = read_question(asked, body)
-        return _answer(question, mode, grant, state)
+        return _answer(question, mode, rights, state)
     except ProblemRaised as raised:
         problem = raised.problem
     except FieldRefused as refused:
@@ -81,55 +89,55 @@ def too_large() -> Problem:
     return Problem(413, "too_large", f"a question has at most {BODY_BYTES_MAX} bytes")
 
 
-def _authorised(headers: list[tuple[bytes, bytes]], state: DecisionState) -> Grant:
+def _authorised(headers: list[tuple[bytes, bytes]], state: DecisionState) -> Rights:
     authorization: bytes | None = None
     for name, value in headers:
         if name == b"authorization":
             if authorization is not None:
                 raise ProblemRaised(Problem(401, "token_invalid", "send one Authorization header"))
             authorization = value
-    grant = grant_of(authorization, state.view.tokens)
-    if isinstance(grant, Problem):
-        raise ProblemRaised(grant)
-    if not grant.allows_some("decide"):
-        raise ProblemRaised(Problem(403, "forbidden", f"the token {grant.name!r} does not hold the scope decide"))
-    return grant
+    return state.rights.of(authorization, state.view.tokens)
 
 
-def _answer(question: Question, mode: str, grant: Grant, state: DecisionState) -> Answer:
+def _answer(question: Question, mode: str, rights: Rights, state: DecisionState) -> Answer:
     view = state.view
     table = view.table
     if table is None:
         raise ProblemRaised(NOT_READY)
-    decision_id = state.next_id()
-    request = request_of(question, table.policy, view.zones, decision_id)
-    if not grant.allows(f"decide:{request.tenant}"):
-        detail = f"the token {grant.name!r} may not decide for tenant {request.tenant!r}"
+    tenant, model = _names(question, table.policy)
+    if rights.tenants is not None and tenant not in rights.tenants:
+        detail = f"the token {rights.grant.name!r} may not decide for tenant {tenant!r}"
         raise ProblemRaised(Problem(403, "forbidden", detail))
-    if request.tenant not in table.tenant_class:
-        raise ProblemRaised(refusal_problem(Refusal("tenant_unknown"), request.tenant, request.model))
-    if request.model not in table.models:
-        raise ProblemRaised(refusal_problem(Refusal("model_unknown"), request.tenant, request.model))
-    route = table.route(table.route_key(request))
-    tokens = question.estimated_tokens or table.policy.models[request.model].estimated_tokens
-    decision = decide_route(table, route, request.key, view.now_ms(), request.affinity, request.exclude)
+    zone = _client_zone(question, table.policy, view.zones)
+    names = (tenant, model, question.version, question.adapter, question.residency, zone)
+    known = state.routes.get(table, names) or state.routes.learn(table, names, _checked(question, table, view.zones))
+    route = known.route
+    tokens = question.estimated_tokens or known.tokens_mean
+    decision_id = state.next_id()
+    key = question.session or question.request_id or decision_id.decode()
+    now_ms = view.now_ms()
+    decision = decide_route(table, route, key, now_ms, question.affinity, question.exclude or ())
     if isinstance(decision, Refusal):
         view.count_refusal(route, tokens)
-        raise ProblemRaised(refusal_problem(decision, request.tenant, request.model))
-    prepared = _prepared(route, decision, request, state)
-    prepared.cell[0] += 1
-    view.count_decision(route, decision, tokens, prepared.presented_region)
-    return _render(prepared, mode, decision_id, table, state)
-
-
-def _prepared(route: CompiledRoute, decision: Decision, request: Request, state: DecisionState) -> Prepared:
-    found: Prepared | None = route.prepared.get(decision)
-    if found is None:
-        found = Prepared(decision, state.counters, _presented_region(decision, request.affinity))
-        if decision.reason != "affinity" and not request.exclude:
+        raise ProblemRaised(refusal_problem(decision, tenant, model))
+    prepared: Prepared | None = route.prepared.get(decision)
+    if prepared is None:
+        prepared = Prepared(decision, state.counters)
+        if decision.reason != "affinity" and not question.exclude:
             # These the route caches and will answer again; the others are made for one request.
-            route.prepared[decision] = found
-    return found
+            route.prepared[decision] = prepared
+    prepared.cell[0] += 1
+    view.count_decision(route, decision, tokens, _presented_region(decision, question.affinity))
+    plan = state.plan_bytes
+    if now_ms != plan.made_at_ms or table is not plan.table:
+        plan.refresh(table, now_ms, view.plan_age_ms(), view.static, view.policy_version)
+    if mode == "auth_request":
+        return Answer(204, prepared.head + plan.head, b"")
+    return Answer(
+        200,
+        JSON_HEAD + prepared.head + plan.head,
+        b'{"decision_id":"%b",%b%b' % (decision_id, prepared.middle, plan.tail),
+    )
 
 
 def _presented_region(decision: Decision, affinity: str | None) -> str | None:
@@ -139,14 +147,28 @@ def _presented_region(decision: Decision, affinity: str | None) -> str | None:
     return affinity.split(".")[2]
 
 
-def _render(prepared: Prepared, mode: str, decision_id: str, table: RoutingTable, state: DecisionState) -> Answer:
-    view = state.view
-    plan = state.plan_bytes
-    plan.refresh(table, view.plan_age_ms(), view.static, view.policy_version)
-    if mode == "auth_request":
-        return Answer(204, prepared.head + plan.head, b"")
-    body = b'{"decision_id":"%b",%b%b' % (decision_id.encode(), prepared.middle, plan.tail)
-    return Answer(200, JSON_HEAD + prepared.head + plan.head, body)
+def _checked(question: Question, table: RoutingTable, zones: ZoneIndex) -> Request:
+    """The question as a request whose tenant and model exist."""
+    request = request_of(question, table.policy, zones, "")
+    if request.tenant not in table.tenant_class:
+        raise ProblemRaised(refusal_problem(Refusal("tenant_unknown"), request.tenant, request.model))
+    if request.model not in table.models:
+        raise ProblemRaised(refusal_problem(Refusal("model_unknown"), request.tenant, request.model))
+    return request
+
+
+def _names(question: Question, policy: Policy) -> tuple[str, str]:
+    """Tenant and model. Raises `FieldRefused` for what is missing."""
+    tenant, model = question.tenant or policy.default_tenant, question.model
+    if tenant is not None and model is not None:
+        return tenant, model
+    raise FieldRefused(
+        *(
+            FieldProblem(name, "a value: it is required", "nothing")
+            for name, value in (("tenant", tenant), ("model", model))
+            if value is None
+        )
+    )
 
 
 def request_of(question: Question, policy: Policy, zones: ZoneIndex, random_key: str) -> Request:
@@ -154,19 +176,12 @@ def request_of(question: Question, policy: Policy, zones: ZoneIndex, random_key:
 
     Key of the pick: session, else request id, else random.
     """
-    tenant = question.tenant or policy.default_tenant
-    missing = [
-        FieldProblem(name, "a value: it is required", "nothing")
-        for name, value in (("tenant", tenant), ("model", question.model))
-        if value is None
-    ]
-    if missing or tenant is None or question.model is None:
-        raise FieldRefused(*missing)
+    tenant, model = _names(question, policy)
     if question.residency:
         _check_tags(question.residency, policy)
     return Request(
         tenant,
-        question.model,
+        model,
         _client_zone(question, policy, zones),
         question.session or question.request_id or random_key,
         question.version,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from director.http.problem import FieldProblem
 from director.http.reading.fields import (
@@ -102,26 +102,14 @@ def _quotes(question: Question) -> int:
 
     A name given twice adds quotes, and nothing takes any away, so equality proves that there is none.
     """
-    count = 0
-    for value in (
-        question.tenant,
-        question.model,
-        question.session,
-        question.version,
-        question.client_ip,
-        question.request_id,
-        question.affinity,
-        question.adapter,
-        question.client_zone,
-    ):
-        if value is not None:
-            count += 4
-    if question.residency is not None:
-        count += 2 + 2 * len(question.residency)
-    if question.exclude is not None:
-        count += 2 + 2 * len(question.exclude)
+    told = structs.astuple(question)
+    count = 4 * (len(told) - told.count(None))
     if question.estimated_tokens is not None:
-        count += 2
+        count -= 2
+    if question.residency is not None:
+        count += 2 * len(question.residency) - 2
+    if question.exclude is not None:
+        count += 2 * len(question.exclude) - 2
     return count
 
 

@@ -36,7 +36,7 @@ async def explain_request(request: AnyRequest, state: State) -> Response[bytes]:
             now_ms = timestamp_ms(at) or 0
             table = await _table_at(http, table, now_ms)
             zones = ZoneIndex(table.policy)
-        asked = request_of(question, table.policy, zones, http.decision.next_id())
+        asked = request_of(question, table.policy, zones, http.decision.next_id().decode())
     except FieldRefused as refused:
         raise ProblemRaised(malformed(*refused.problems)) from None
     return json_reply(explain(table, asked, now_ms, None if at is not None else await _state(http)))
