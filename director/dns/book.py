@@ -83,7 +83,7 @@ class AnswerBook:
         same_policy = previous is not None and previous.table.policy is table.policy and previous.zones is zones
         # What comes from the policy alone outlives the plan.
         self.tree: ZoneTree = previous.tree if same_policy and previous else ZoneTree(table.policy)
-        self.networks: Networks = previous.networks if same_policy and previous else Networks(table.policy, zones)
+        self.networks: Networks = previous.networks if same_policy and previous else Networks(zones)
         self.known: dict[bytes, Entry] = {}
         """Question bytes, name in lower case → entry, for the policy's own names and types."""
         self.strangers: Memo[bytes, Entry] = Memo(STRANGERS_MAX)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import socket
 from enum import IntEnum
-from ipaddress import ip_network
 from typing import Final, NamedTuple
 
-from director.core.policy import Policy
 from director.dns.memo import Memo
 from director.dns.view import Zones
 
@@ -78,11 +76,10 @@ def read_subnet(data: bytes) -> Subnet | None:
 
 
 class Networks:
-    """Addresses → networks, for one policy. Zones are looked up once for each network."""
+    """Addresses → networks, for the zones of one policy, which are looked up once for each network."""
 
-    def __init__(self, policy: Policy, zones: Zones) -> None:
+    def __init__(self, zones: Zones) -> None:
         self._zones = zones
-        self._depths = _ZoneDepths(policy)
         self._known: Memo[tuple[int, int, bytes], Network] = Memo(NETWORKS_MAX)
         self.by_source: Memo[bytes, Network] = Memo(NETWORKS_MAX)
 
@@ -119,38 +116,5 @@ class Networks:
         value = value >> spare_bits << spare_bits
         packed = value.to_bytes(size, "big")
         text = socket.inet_ntop(socket.AF_INET if family == FAMILY_IPV4 else socket.AF_INET6, packed)
-        zone_bits = self._depths.of(family, value, bits)
-        return Network(f"{text}/{bits}", self._zones.zone_of(text), bits, zone_bits)
-
-
-class _ZoneDepths:
-    """How many bits of an address it takes to be sure of its client zone.
-
-    A binary tree of the policy's networks, walked along the address to its last branch: beyond it no network of the
-    policy can tell two addresses apart. With a GeoIP file the policy's networks are not all there is: whole networks.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        self._whole = policy.geoip is not None
-        self._roots: dict[int, dict[int, object]] = {FAMILY_IPV4: {}, FAMILY_IPV6: {}}
-        for zone in policy.client_zones.values():
-            for text in zone.networks:
-                network = ip_network(text, strict=False)
-                family = FAMILY_IPV4 if network.version == 4 else FAMILY_IPV6
-                self._add(family, int(network.network_address), network.prefixlen)
-
-    def _add(self, family: int, value: int, bits: int) -> None:
-        node: dict[int, object] = self._roots[family]
-        for i in range(bits):
-            bit = value >> (ADDRESS_BITS[family] - 1 - i) & 1
-            node = node.setdefault(bit, {})  # type: ignore[assignment]
-
-    def of(self, family: int, value: int, bits: int) -> int:
-        if self._whole:
-            return bits
-        node: dict[int, object] | None = self._roots[family]
-        for i in range(bits):
-            if not node:
-                return i
-            node = node.get(value >> (ADDRESS_BITS[family] - 1 - i) & 1)  # type: ignore[assignment]
-        return bits
+        zone, zone_bits = self._zones.match(packed, 4 if family == FAMILY_IPV4 else 6, bits)
+        return Network(f"{text}/{bits}", zone, bits, zone_bits)

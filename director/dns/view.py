@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class Zones(Protocol):
-    """Client address → client zone, by longest prefix; `default` where no zone claims it."""
+    """`director.core.zones.ZoneIndex`, or what stands in for it."""
 
-    def zone_of(self, address: str) -> str: ...
+    def match(self, packed: bytes, family: int, source_bits: int | None = None) -> tuple[str, int]:
+        """The client zone of a network, and the length of the widest prefix around it that has the same zone."""
 
 
 class DnsView(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 from director.core.affinity import KeyRing
@@ -23,6 +22,7 @@ from director.core.policy import (
 )
 from director.core.route import CompiledRoute
 from director.core.table import RoutingTable
+from director.core.zones import ZoneIndex
 
 NOW_MS = 1_796_000_000_000
 EPOCH = 1841
@@ -130,26 +130,12 @@ def plan(down: tuple[str, ...] = (), epoch: int = EPOCH, **changes: dict[str, An
     )
 
 
-class FakeZones:
-    """Longest prefix over the policy's networks."""
-
-    def __init__(self, of: Policy) -> None:
-        self._networks = sorted(
-            ((ip_network(n), name) for name, z in of.client_zones.items() for n in z.networks),
-            key=lambda pair: -pair[0].prefixlen,
-        )
-
-    def zone_of(self, address: str) -> str:
-        ip = ip_address(address)
-        return next((name for network, name in self._networks if ip in network), "default")
-
-
 class FakeView:
     """What the responder sees, set by the test."""
 
     def __init__(self, of: Policy | None = None, at: Plan | None = None, *, table: bool = True) -> None:
         self.policy = of or policy()
-        self.zones = FakeZones(self.policy)
+        self.zones = ZoneIndex(self.policy)
         self.table: RoutingTable | None = RoutingTable(at or plan(), self.policy, KEYRING) if table else None
         self.static = False
         self.clock_ms = NOW_MS
