@@ -28,6 +28,8 @@ def take_report(
     before: RegionMemory | None,
     received: ReceivedReport,
     policy: Policy,
+    *,
+    warm: bool = False,
 ) -> list[DeploymentMemory]:
     """A region's deployments, whole: one that is no longer listed is gone, a new one starts from its siblings."""
     report = received.report
@@ -39,13 +41,13 @@ def take_report(
     out = []
     for deployment in report.deployments:
         key = DeploymentKey(received.region, deployment.model, deployment.version)
-        memory = memories.get(key) or _newcomer(key, deployment, memories)
+        memory = memories.get(key) or _newcomer(key, deployment, memories, warm)
         out.append(_take_deployment(memory, deployment, received.received_at_ms, span_s, policy))
     return out
 
 
 def _newcomer(
-    key: DeploymentKey, report: DeploymentReport, memories: Mapping[DeploymentKey, DeploymentMemory]
+    key: DeploymentKey, report: DeploymentReport, memories: Mapping[DeploymentKey, DeploymentMemory], warm: bool
 ) -> DeploymentMemory:
     """A deployment seen for the first time. In the place of another version of its model it goes on from there; where
     the model already runs elsewhere it starts cold; and when nobody serves the model yet there is nothing to ease in.
@@ -64,7 +66,7 @@ def _newcomer(
             admit_home=best.admit_home,
             guest_gate=best.guest_gate,
         )
-    cold = any(k.model == key.model for k in memories)
+    cold = not warm and any(k.model == key.model for k in memories)
     start = 0.0 if cold else 1.0
     return DeploymentMemory(*key, report=report, admit_home=start, guest_gate=start)
 

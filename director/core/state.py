@@ -103,3 +103,5 @@ class PlannerState(Struct, frozen=True, array_like=True):
     models_served: tuple[str, ...] = ()
     plan: Plan | None = None
     """The last that was published."""
+    first_ms: int = 0
+    """When the planner first stepped, ever."""

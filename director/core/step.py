@@ -47,7 +47,10 @@ def step(
     dt_s = min(DT_S_MAX, max(0.001, (now_ms - state.now_ms) / 1000)) if state.now_ms else 1.0
     before = {r.region: r for r in state.regions}
     regions = freshness.observe_regions(before, observations, policy, now_ms)
-    memories, fresh_reports = _take_reports(state, before, observations, policy)
+    first_ms = state.first_ms or now_ms
+    # Until everybody had time to report once, nobody who appears is a newcomer to be eased in.
+    settling = now_ms - first_ms <= 1000 * policy.planner.lost_after_s
+    memories, fresh_reports = _take_reports(state, before, observations, policy, settling)
     demand = rates(state.last_samples, observations.demand, now_ms)
     memories = [follow_pinned(m, demand.pinned.get(m.key, 0.0), demand.decided.get(m.key, 0.0), dt_s) for m in memories]
     routes = follow_routes(state.routes, demand.new, dt_s)
@@ -70,12 +73,17 @@ def step(
         last_samples=demand.last_samples,
         models_served=served,
         plan=plan or state.plan,
+        first_ms=first_ms,
     )
     return StepResult(new_state, plan, events)
 
 
 def _take_reports(
-    state: PlannerState, before: dict[str, RegionMemory], observations: Observations, policy: Policy
+    state: PlannerState,
+    before: dict[str, RegionMemory],
+    observations: Observations,
+    policy: Policy,
+    settling: bool,
 ) -> tuple[list[DeploymentMemory], frozenset[str]]:
     """Every deployment's memory after the reports that are news, in a fixed order; and the regions that reported."""
     by_region: dict[str, list[DeploymentMemory]] = {}
@@ -88,7 +96,7 @@ def _take_reports(
         if received.region not in policy.regions or (region is not None and not freshness.is_news(region, received)):
             continue
         news.add(received.region)
-        by_region[received.region] = digest.take_report(known, region, received, policy)
+        by_region[received.region] = digest.take_report(known, region, received, policy, warm=settling)
     memories = [m for name in policy.regions for m in by_region.get(name, ())]
     memories.sort(key=lambda m: m.key)
     return memories, frozenset(news)

@@ -352,3 +352,22 @@ def test_reports_of_regions_and_models_outside_the_policy_are_harmless() -> None
     world.policy = structs.replace(world.policy, models={"other": Model("o")})
     world.run(10)
     assert "m" not in world.table().models
+
+
+def test_a_fleet_that_starts_is_not_eased_in_one_by_one() -> None:
+    """While the first reports come in, who appears takes its home at once; who joins later climbs."""
+    world = two_regions()
+    world.demand[route_to()] = 500.0
+    world.sites["eu"].reports = False
+    world.run(3)
+    assert world.shares()["us"] == 1.0
+    world.sites["eu"].reports = True
+    world.run(4)
+    assert world.shares()["eu"] == 1.0
+    late = two_regions()
+    late.demand[route_to()] = 500.0
+    late.sites["eu"].reports = False
+    late.run(60)
+    late.sites["eu"].reports = True
+    late.run(6)
+    assert 0 < late.shares()["eu"] < 0.15
