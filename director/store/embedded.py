@@ -29,6 +29,7 @@ from urllib.parse import quote
 
 import structlog
 
+from director.store import postmaster
 from director.store.errors import EmbeddedPostgresFailed
 from director.store.unprivileged import Identity, choose_identity, own, require_access
 
@@ -162,7 +163,13 @@ class EmbeddedPostgres:
                 self._start()
 
     def _start(self) -> None:
-        self._lock_folder()
+        try:
+            self._lock_folder()
+            self._start_locked()
+        except OSError as error:
+            raise EmbeddedPostgresFailed(f"{error.filename or self.data_dir}: {error.strerror or error}") from error
+
+    def _start_locked(self) -> None:
         if self._identity is None:
             self._identity = choose_identity()
         self._prepare_folders(self._identity)
@@ -261,7 +268,7 @@ class EmbeddedPostgres:
         self._watchdog = self._start_watchdog(self._process.pid)
         deadline_s = time.monotonic() + START_S_MAX
         while self._process.poll() is None:
-            if _is_ready(self.cluster_dir, self._process.pid):
+            if postmaster.is_ready(self.cluster_dir, self._process.pid):
                 return True
             if time.monotonic() > deadline_s or self._stopping.is_set():
                 self._end_process(self._process)
@@ -282,10 +289,10 @@ class EmbeddedPostgres:
     def _end_left_over(self) -> None:
         """Stop a server whose owner died without it: the folder's lock is ours, so nobody else can want it."""
         pid_path = self.cluster_dir / "postmaster.pid"
-        pid = _first_number(pid_path)
-        if pid is None or not _is_alive(pid):
+        pid = postmaster.first_number(pid_path)
+        if pid is None or not postmaster.is_alive(pid) or not postmaster.can_tell():
             return
-        if not _serves(pid, self.cluster_dir):
+        if not postmaster.serves(pid, self.cluster_dir):
             # The number has passed to another program, which would make Postgres refuse to start.
             pid_path.unlink(missing_ok=True)
             return
@@ -295,7 +302,7 @@ class EmbeddedPostgres:
                 os.kill(pid, kill_signal)
             deadline_s = time.monotonic() + STOP_S_MAX
             while time.monotonic() < deadline_s:
-                if not _is_alive(pid) or not _serves(pid, self.cluster_dir):
+                if not postmaster.is_alive(pid) or not postmaster.serves(pid, self.cluster_dir):
                     return
                 time.sleep(0.02)
 
@@ -357,38 +364,3 @@ def _server_version(binaries: Path) -> str:
     """The major version, as PG_VERSION has it."""
     said = subprocess.run([str(binaries / "postgres"), "--version"], capture_output=True, check=True, text=True)
     return said.stdout.split()[-1].partition(".")[0]
-
-
-def _is_ready(cluster_dir: Path, pid: int) -> bool:
-    """Line 8 of postmaster.pid says `ready` once connections are accepted; pg_ctl looks there too."""
-    try:
-        lines = (cluster_dir / "postmaster.pid").read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return False
-    return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
-
-
-def _first_number(path: Path) -> int | None:
-    try:
-        return int(path.read_text().splitlines()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _serves(pid: int, cluster_dir: Path) -> bool:
-    """Whether a process is a Postgres on this folder, by its command line."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return words[0].endswith(b"postgres") and os.fsencode(cluster_dir) in words

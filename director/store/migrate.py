@@ -19,6 +19,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -44,15 +45,25 @@ class MigrationFailed(Exception):
 def upgrade(url: str, revision: str = "head", *, try_s_max: float = TRY_S_MAX) -> str:
     """Bring the database up to `revision`; what it is at afterwards. Waits while another migrates.
 
-    Raises DatabaseUnavailable when there is no database within `try_s_max`, MigrationFailed otherwise.
+    A database that a later release migrated is left as it is: each migration lets the release before it run, so that
+    releases can be rolled out, and back, one process at a time. Raises DatabaseUnavailable when there is no database
+    within `try_s_max`, MigrationFailed otherwise.
     """
-    _run_patiently(url, lambda config: command.upgrade(config, revision), try_s_max)
+
+    def up(config: Config, connection: Connection) -> None:
+        at = MigrationContext.configure(connection).get_current_revision()
+        if at is not None and at not in revisions():
+            log.warning("database_is_of_a_later_release", revision=at, ours=head())
+            return
+        command.upgrade(config, revision)
+
+    _run_patiently(url, up, try_s_max)
     return current(url) or ""
 
 
 def downgrade(url: str, revision: str, *, try_s_max: float = TRY_S_MAX) -> str | None:
     """Take the database back to `revision` (`base`: empty). As `upgrade`."""
-    _run_patiently(url, lambda config: command.downgrade(config, revision), try_s_max)
+    _run_patiently(url, lambda config, _: command.downgrade(config, revision), try_s_max)
     return current(url)
 
 
@@ -63,9 +74,12 @@ def current(url: str) -> str | None:
 
 def head() -> str:
     """The revision that this release needs."""
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    assert newest is not None
-    return newest
+    return revisions()[-1]
+
+
+def revisions() -> list[str]:
+    """Every revision that this release knows, oldest first."""
+    return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()][::-1]
 
 
 def _config() -> Config:
@@ -75,13 +89,13 @@ def _config() -> Config:
     return config
 
 
-def _run_patiently(url: str, action: Callable[[Config], None], try_s_max: float) -> None:
+def _run_patiently(url: str, action: Callable[[Config, Connection], None], try_s_max: float) -> None:
     def migrate(connection: Connection) -> None:
         connection.execute(sqlalchemy.text(f"SET LOCAL lock_timeout = '{LOCK_MS_MAX}ms'"))
         connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(LOCK_SPACE, MIGRATION_LOCK)))
         config = _config()
         config.attributes["connection"] = connection
-        action(config)
+        action(config, connection)
 
     deadline_s = time.monotonic() + try_s_max
     while True:
@@ -106,7 +120,7 @@ async def _with_connection(url: str, action: Callable[[Connection], T]) -> T:
     except Exception as error:
         if is_unavailable(error):
             raise DatabaseUnavailable(sentence(error)) from error
-        if isinstance(error, sqlalchemy.exc.SQLAlchemyError):
+        if isinstance(error, sqlalchemy.exc.SQLAlchemyError | CommandError):
             raise MigrationFailed(sentence(error)) from error
         raise
     finally:

@@ -305,3 +305,10 @@ class EmbeddedRun:
 
     def __exit__(self, *_: object) -> None:
         self._server.stop()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_words(tmp_path):
+    """The system's words, and the path that they are about."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EmbeddedPostgresFailed, match=r"file/data: Not a directory"):
+        EmbeddedPostgres(tmp_path / "file" / "data").start()

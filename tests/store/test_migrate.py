@@ -7,24 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
-from director.resources import migrations_dir
 from director.store import migrate
 from director.store.database import Database, DatabaseUnavailable, connect
 from director.store.ordering import LOCK_SPACE
 from director.store.tables import metadata
 
 pytestmark = pytest.mark.postgres
-
-
-def revisions() -> list[str]:
-    config = Config()
-    config.set_main_option("script_location", str(migrations_dir()))
-    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
 
 
 async def _inspect(url: str, look):
@@ -44,7 +35,7 @@ def test_each_migration_goes_up_and_down_and_up_again(empty_postgres_url):
     """After each step down the tables are those of the step before, and the way up still works."""
     tables_at: dict[str, set[str]] = {"base": set()}
     before = "base"
-    for revision in revisions():
+    for revision in migrate.revisions():
         assert migrate.upgrade(empty_postgres_url, revision) == revision
         tables_at[revision] = asyncio.run(_inspect(empty_postgres_url, _table_names))
         assert migrate.downgrade(empty_postgres_url, before) == (None if before == "base" else before)
@@ -126,3 +117,28 @@ def test_no_database_is_said_in_one_line(tmp_path):
     """Where nothing listens the error names the cause."""
     with pytest.raises(DatabaseUnavailable, match=r"FileNotFoundError|ConnectionRefused"):
         migrate.upgrade(f"postgresql://director@/none?host={tmp_path}", try_s_max=0.0)
+
+
+def test_a_database_of_a_later_release_is_left_alone(postgres_url):
+    """After a roll-back of the director its database is newer than it knows: it runs on it, and changes nothing."""
+
+    async def stamp(revision: str) -> None:
+        connection = await connect(postgres_url)
+        await connection.execute("UPDATE alembic_version SET version_num = $1", revision)
+        await connection.close()
+
+    asyncio.run(stamp("9999"))
+    try:
+        assert migrate.upgrade(postgres_url) == "9999"
+        assert asyncio.run(_inspect(postgres_url, _table_names)) == set(metadata.tables)
+        with pytest.raises(migrate.MigrationFailed, match="9999"):
+            migrate.downgrade(postgres_url, "base")
+    finally:
+        asyncio.run(stamp(migrate.head()))
+
+
+def test_an_unknown_revision_is_refused_in_words(empty_postgres_url):
+    """A mistyped revision is named, and nothing was changed."""
+    with pytest.raises(migrate.MigrationFailed, match="no-such"):
+        migrate.upgrade(empty_postgres_url, "no-such")
+    assert migrate.current(empty_postgres_url) is None
