@@ -39,7 +39,8 @@ def decide_route(
 ) -> Decision | Refusal:
     """Answer for a compiled route. Filters first, affinity second: a token can only choose among the permitted."""
     seen: AffinitySeen = "none"
-    order = _order(route, hash_key(key) if len(route.weights) > 1 else 0)
+    key_hash = hash_key(key) if route.drawn else 0
+    order = _order(route, key_hash)
     if affinity is not None:
         claimed, seen = _claim(table, route, now_ms, affinity, exclude)
         if claimed is not None:
@@ -51,7 +52,7 @@ def decide_route(
         order = _without(route, order, exclude)
         if not order:
             return refuse(route, now_ms, exclude)
-    return _answer(table, route, order, _reason(route, order[0], key), now_ms, seen, exclude)
+    return _answer(table, route, order, _reason(route, order[0], key_hash), now_ms, seen, exclude)
 
 
 def _order(route: CompiledRoute, key_hash: int) -> tuple[int, ...]:
@@ -69,7 +70,7 @@ def _without(route: CompiledRoute, order: tuple[int, ...], exclude: tuple[str, .
     return rest or tuple(i for i in route.eligible if route.judged[i].region not in exclude)[:1]
 
 
-def _reason(route: CompiledRoute, i: int, key: str) -> Reason:
+def _reason(route: CompiledRoute, i: int, key_hash: int) -> Reason:
     """Why this candidate holds the share that the key fell into; a share with several parts is split by hash."""
     entrant = route.entrants[i]
     total = entrant.total
@@ -77,7 +78,7 @@ def _reason(route: CompiledRoute, i: int, key: str) -> Reason:
         return "home"
     if total <= 0:
         return "overflow"
-    draw = unit(hash_key(key), _REASON_SALT) * total
+    draw = unit(key_hash, _REASON_SALT) * total
     if draw < entrant.home:
         return "home"
     return "overflow" if draw < entrant.home + entrant.overflow + entrant.relief else "overloaded"
@@ -122,8 +123,9 @@ def _answer(
     keep: str | None = None,
 ) -> Decision:
     """The decision for an order of candidates, from the route's cache where the same was answered before."""
-    expires_s = tokens.expiry_s(now_ms, table.policy.affinity.ttl_s)
-    if expires_s != route.answers_bucket:
+    expires_s = route.answers_bucket
+    if not expires_s - tokens.EXPIRY_STEP_S <= now_ms / 1000 + table.policy.affinity.ttl_s < expires_s:
+        expires_s = tokens.expiry_s(now_ms, table.policy.affinity.ttl_s)
         route.answers.clear()
         route.prepared.clear()
         route.answers_bucket = expires_s

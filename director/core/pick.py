@@ -19,7 +19,8 @@ _TO_UNIT = 2.0**-53
 
 def hash_key(key: str) -> int:
     """64 bits of a request's key. Unpaired surrogates count as themselves: any text has a hash."""
-    return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    text = key.encode() if key.isascii() else key.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
 
 def salt(*parts: str) -> int:
@@ -36,13 +37,19 @@ def unit(key_hash: int, candidate_salt: int) -> float:
 
 
 def rank(key_hash: int, weights: tuple[tuple[float, int], ...]) -> tuple[int, ...]:
-    """Indices of `weights` ((share, salt) pairs, shares > 0) from the winner down."""
+    """Indices of `weights` ((share, salt) pairs, shares > 0) from the winner down; the first of equals wins.
+
+    `unit` is written out here: it is most of what a decision costs.
+    """
     if len(weights) == 1:
         return (0,)
-    scores = [(log(unit(key_hash, candidate_salt)) / share, i) for i, (share, candidate_salt) in enumerate(weights)]
-    scores.sort(key=_by_score)
+    scores = []
+    index = 0
+    for share, candidate_salt in weights:
+        x = ((key_hash ^ candidate_salt) + 0x9E3779B97F4A7C15) & _MASK
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+        scores.append((log((((x ^ (x >> 31)) >> 11) + 0.5) * _TO_UNIT) / -share, index))
+        index += 1
+    scores.sort()
     return tuple([i for _, i in scores])
-
-
-def _by_score(scored: tuple[float, int]) -> tuple[float, int]:
-    return -scored[0], scored[1]

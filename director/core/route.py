@@ -26,6 +26,7 @@ class CompiledRoute:
         "answers_bucket",
         "captive",
         "claimable",
+        "drawn",
         "eligible",
         "entrants",
         "holders",
@@ -62,6 +63,8 @@ class CompiledRoute:
         if self.refused > SHARE_MIN or not weights:
             weights.append((max(self.refused, SHARE_MIN), REFUSED_SALT))
         self.weights: tuple[tuple[float, int], ...] = tuple(weights)
+        # Whether the key's hash decides anything: the pick, or the reason of a share that has several parts.
+        self.drawn: bool = len(weights) > 1 or any(self.entrants[i].home < self.entrants[i].total for i in self.holders)
         self.shares: dict[str, float] = {}
         for i in self.holders:
             region = self.judged[i].region
