@@ -123,8 +123,8 @@ def _answer(question: Question, mode: str, rights: Rights, state: DecisionState)
     prepared: Prepared | None = route.prepared.get(decision)
     if prepared is None:
         prepared = Prepared(decision, state.counters)
-        if decision.reason != "affinity" and not question.exclude:
-            # These the route caches and will answer again; the others are made for one request.
+        if not question.exclude:
+            # The route caches what excludes nothing, and will answer it again.
             route.prepared[decision] = prepared
     prepared.cell[0] += 1
     view.count_decision(route, decision, tokens, _presented_region(decision, question.affinity))
