@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from director.core.events import Event
 from director.core.plan import Plan
+from director.store import plan_rows
 from director.store.database import Database
 from director.store.events import add_events
 from director.store.lease import PLANNER, Fenced, require_term
@@ -26,7 +28,8 @@ from director.store.notify import notify
 from director.store.tables import planner_state, plans
 from director.store.times import as_ms, database_now, from_ms
 
-_decoder = msgspec.json.Decoder(Plan)
+_bases: WeakKeyDictionary[Database, Plan] = WeakKeyDictionary()
+"""The newest base that each database handle has seen: two rows become one for whoever follows."""
 
 
 class StoredPlan(Struct, frozen=True):
@@ -79,7 +82,7 @@ async def publish(
         await require_term(connection, term)
         await _put_state(connection, state_json, term, cursors or {})
         if plan is not None:
-            await _put_plan(connection, plan, term)
+            await _put_plan(db, connection, plan, term)
             await notify(connection, "plan", str(plan.epoch))
         await add_events(connection, events)
 
@@ -108,40 +111,63 @@ async def heartbeat(db: Database) -> Heartbeat | None:
 
 async def latest_plan(db: Database) -> StoredPlan | None:
     """The newest plan, None before the first. Raises DatabaseUnavailable."""
-    async with db.single() as connection:
-        row = (await connection.execute(_plans().order_by(plans.c.epoch.desc()).limit(1))).one_or_none()
-    return None if row is None else _stored(*row)
+    return await _first(db, _rows().order_by(plans.c.epoch.desc()))
 
 
 async def plan_at(db: Database, at_ms: int) -> StoredPlan | None:
     """The plan that was in force at a past moment; None before the first that is kept. Raises DatabaseUnavailable."""
-    query = _plans().where(plans.c.at < from_ms(at_ms + 1)).order_by(plans.c.epoch.desc()).limit(1)
-    async with db.single() as connection:
-        row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _stored(*row)
+    return await _first(db, _rows().where(plans.c.at < from_ms(at_ms + 1)).order_by(plans.c.epoch.desc()))
 
 
 async def plan_of(db: Database, epoch: int) -> StoredPlan | None:
     """The plan of one epoch. Raises DatabaseUnavailable."""
-    async with db.single() as connection:
-        row = (await connection.execute(_plans().where(plans.c.epoch == epoch))).one_or_none()
-    return None if row is None else _stored(*row)
+    return await _first(db, _rows().where(plans.c.epoch == epoch))
 
 
 async def plans_since(db: Database, epoch: int, limit: int = 100) -> list[StoredPlan]:
     """Plans after an epoch, oldest first, at most `limit`. Raises DatabaseUnavailable."""
-    query = _plans().where(plans.c.epoch > epoch).order_by(plans.c.epoch).limit(limit)
+    return await _read(db, _rows().where(plans.c.epoch > epoch).order_by(plans.c.epoch).limit(limit))
+
+
+async def _first(db: Database, query: Select[Any]) -> StoredPlan | None:
+    found = await _read(db, query.limit(1))
+    return found[0] if found else None
+
+
+def _rows() -> Select[Any]:
+    return select(plans.c.content, plans.c.content_hash, as_ms(plans.c.at), plans.c.base)
+
+
+async def _read(db: Database, query: Select[Any]) -> list[StoredPlan]:
+    """Plans with their bases put back. A base outlives its changes, so it is there in a later statement too."""
     async with db.single() as connection:
         rows = (await connection.execute(query)).all()
-    return [_stored(*row) for row in rows]
+        found = []
+        for content, hash_, at_ms, base_epoch in rows:
+            if base_epoch is None:
+                plan = plan_rows.decode_whole(content)
+                _remember(db, plan)
+            else:
+                plan = plan_rows.decode_change(content, await _base(db, connection, base_epoch))
+            found.append(StoredPlan(plan, hash_, at_ms))
+    return found
 
 
-def _plans() -> Select[Any]:
-    return select(plans.c.content, plans.c.content_hash, as_ms(plans.c.at))
+async def _base(db: Database, connection: AsyncConnection, epoch: int) -> Plan:
+    """A whole plan, from memory as a rule: an epoch is never used twice, so what is remembered stays true."""
+    known = _bases.get(db)
+    if known is not None and known.epoch == epoch:
+        return known
+    content = (await connection.execute(select(plans.c.content).where(plans.c.epoch == epoch))).scalar_one()
+    return _remember(db, plan_rows.decode_whole(content))
 
 
-def _stored(content: str, hash_: str, at_ms: int) -> StoredPlan:
-    return StoredPlan(_decoder.decode(content), hash_, at_ms)
+def _remember(db: Database, plan: Plan) -> Plan:
+    """Keep the newest base that was seen; readers of the past must not push it out."""
+    known = _bases.get(db)
+    if known is None or known.epoch <= plan.epoch:
+        _bases[db] = plan
+    return plan
 
 
 async def _put_state(connection: AsyncConnection, state_json: bytes, term: int, cursors: Mapping[str, int]) -> None:
@@ -164,16 +190,21 @@ async def _put_state(connection: AsyncConnection, state_json: bytes, term: int, 
     )
 
 
-async def _put_plan(connection: AsyncConnection, plan: Plan, term: int) -> None:
-    newest = (await connection.execute(select(func.coalesce(func.max(plans.c.epoch), 0)))).scalar_one()
-    if newest != plan.previous:
-        raise Fenced(f"plan {plan.epoch} follows plan {plan.previous}, and the newest stored is {newest}")
+async def _put_plan(db: Database, connection: AsyncConnection, plan: Plan, term: int) -> None:
+    query = select(plans.c.epoch, plans.c.base).order_by(plans.c.epoch.desc()).limit(1)
+    newest = (await connection.execute(query)).one_or_none()
+    newest_epoch = newest.epoch if newest is not None else 0
+    if newest_epoch != plan.previous:
+        raise Fenced(f"plan {plan.epoch} follows plan {plan.previous}, and the newest stored is {newest_epoch}")
+    base = None if newest is None else await _base(db, connection, newest.base or newest.epoch)
+    content, base_epoch = plan_rows.encode(plan, base)
     row = insert(plans).values(
         epoch=plan.epoch,
         previous=plan.previous,
         term=term,
         policy=plan.policy,
-        content=msgspec.json.encode(plan).decode(),
+        content=content,
         content_hash=content_hash(plan),
+        base=base_epoch,
     )
     await connection.execute(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Table, delete, func, select
+from sqlalchemy import ColumnElement, Table, delete, func, or_, select
 
 from director.store.database import Database
 from director.store.tables import (
@@ -33,14 +33,17 @@ class Rule(NamedTuple):
     but: Callable[[], ColumnElement[Any]] | None = None
 
 
-def _newest_plan() -> ColumnElement[Any]:
-    return plans.c.epoch == select(func.max(plans.c.epoch)).scalar_subquery()
+def _plans_in_use() -> ColumnElement[Any]:
+    """The plan in force, and bases that a plan still needs: a base goes when its last change has gone."""
+    other = plans.alias()
+    needed = select(other.c.base).where(other.c.base.is_not(None))
+    return or_(plans.c.epoch == select(func.max(other.c.epoch)).scalar_subquery(), plans.c.epoch.in_(needed))
 
 
 RULES = (
     Rule(report_history, "received_at", DAY_S),
     Rule(events, "at", 30 * DAY_S),
-    Rule(plans, "at", 7 * DAY_S, but=_newest_plan),
+    Rule(plans, "at", 7 * DAY_S, but=_plans_in_use),
     Rule(demand, "received_at", 600.0),
     Rule(outcome_batches, "received_at", 3_600.0),
     Rule(probes, "at", 600.0),

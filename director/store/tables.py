@@ -115,6 +115,7 @@ plans = Table(
     Column("policy", BigInteger, nullable=False),
     Column("content", Text, nullable=False),
     Column("content_hash", Text, nullable=False),
+    Column("base", BigInteger),
     _moment("at"),
     CheckConstraint("epoch > previous", name="epoch_grows"),
     Index(None, "at"),

@@ -155,6 +155,7 @@ def upgrade() -> None:
         sa.Column("policy", sa.BigInteger, nullable=False),
         _text("content"),
         _text("content_hash"),
+        sa.Column("base", sa.BigInteger),
         _moment("at"),
         sa.CheckConstraint("epoch > previous", name=op.f("ck_plans_epoch_grows")),
         sa.PrimaryKeyConstraint("epoch", name="pk_plans"),

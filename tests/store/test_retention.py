@@ -21,7 +21,7 @@ async def fill(database) -> None:
     now_ms = await database.now_ms()
     term = await lease.acquire(database, "a", 30)
     await plans.publish(database, b"{}", plan(1, 0), [], term)
-    await plans.publish(database, b"{}", plan(2, 1), [], term)
+    await plans.publish(database, b"{}", plan(2, 1, region="us-east-1"), [], term)
     await reports.put_report(database, "r", report(1), b"{}")
     await events.append(database, event("why", at_ms=now_ms))
     await demand.put(database, DemandSample("a", 1, 1_000, ()))
