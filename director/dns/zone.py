@@ -13,7 +13,7 @@ from director.core.policy import DnsName, DnsZone, Policy
 from director.dns.rdata import caa_record
 from director.dns.wire import NAME_BYTES_MAX, name_from_text, parent
 
-SOA_REFRESH_S = 7200
+SOA_REFRESH_S = 14_400
 SOA_RETRY_S = 3600
 SOA_EXPIRE_S = 1_209_600
 """Nobody transfers these zones, so nobody acts on these three; they are what checkers of zones expect to see."""

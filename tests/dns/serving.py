@@ -1,6 +1,6 @@
 """A responder over the test policy on a port of its own, for programs that nobody here wrote.
 
-    python -m tests.dns.serving PORT [HOST]
+    python -m tests.dns.serving PORT [HOST]        on port 53 HOST is also the zone's only nameserver
 
 Prints `ready` and serves until its input ends.
 """
@@ -13,11 +13,13 @@ import sys
 
 from director.dns.limits import Limits
 from director.dns.server import serve_dns
-from tests.dns.fakes import FakeView
+from tests.dns.fakes import APEX, FakeView, policy, zone
 
 
 async def main(port: int, host: str) -> None:
-    responder = await serve_dns(FakeView(), host, port, nsid=b"replica-1", limits=Limits(responses_per_s=0))
+    nameservers = {f"ns1.{APEX}": (host,)}
+    view = FakeView(policy(dns={APEX: zone(nameservers=nameservers)}) if port == 53 else None)
+    responder = await serve_dns(view, host, port, nsid=b"replica-1", limits=Limits(responses_per_s=0))
     print(f"ready {responder.port}", flush=True)
     over = asyncio.Event()
     # EOF: the parent is gone, or has had enough.

@@ -39,7 +39,7 @@ def static_zone(view: FakeView) -> dns.zone.Zone:
     dns_zone = view.policy.dns[APEX]
     lines = [
         f"$ORIGIN {APEX}.",
-        f"@ {dns_zone.ttl_s} IN SOA ns1 dns\\.admin.example.com. 1841 7200 3600 1209600 10",
+        f"@ {dns_zone.ttl_s} IN SOA ns1 dns\\.admin.example.com. 1841 14400 3600 1209600 10",
         f"@ {dns_zone.ttl_s} IN NS ns1",
         f"@ {dns_zone.ttl_s} IN NS ns2.example.org.",
         f"ns1 {dns_zone.ttl_s} IN A 192.0.2.53",

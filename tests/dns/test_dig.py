@@ -12,7 +12,7 @@ import pytest
 from tests.dns.fakes import APEX, EPOCH
 
 pytestmark = pytest.mark.system
-SOA = f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 7200 3600 1209600 10"
+SOA = f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 14400 3600 1209600 10"
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_a_wildcard_stands_for_every_name_below_it(ask: Ask, name: str) -> None:
 def test_the_apex_has_soa_ns_and_its_own_route(ask: Ask) -> None:
     """SOA with the plan's epoch as serial; NS with glue for hosts of the zone only; and the route of `@`."""
     soa = ask(APEX, "SOA")
-    assert data(soa) == [f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 7200 3600 1209600 10"]
+    assert data(soa) == [f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 14400 3600 1209600 10"]
     ns = ask(APEX, "NS")
     assert sorted(data(ns)) == [f"ns1.{APEX}.", "ns2.example.org."]
     glue = {item.to_text() for rrset in ns.additional for item in rrset}
