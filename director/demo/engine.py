@@ -15,14 +15,14 @@ TTFT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10
 
 
 class EngineSpeed(Struct, frozen=True):
-    """How fast, and how many at once. Defaults make a server of some 2.6 conversational requests a second."""
+    """How fast, and how many at once. Defaults make a server of some 5 conversational requests a second."""
 
-    max_running: int = 16
+    max_running: int = 32
     decode_alone_tokens_per_s: float = 60.0
-    batch_half: float = 24.0
-    prefill_tokens_per_s: float = 24_000.0
-    kv_tokens: int = 49_152
-    waiting_max: int = 64
+    batch_half: float = 48.0
+    prefill_tokens_per_s: float = 48_000.0
+    kv_tokens: int = 98_304
+    waiting_max: int = 96
     """Beyond it the server answers 503: an endless queue helps nobody."""
     kv_block_tokens: int = 16
 

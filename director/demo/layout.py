@@ -16,10 +16,10 @@ ADAPTER = "acme-support-v3"
 
 SPEEDS = {
     LLAMA: EngineSpeed(),
-    QWEN: EngineSpeed(decode_alone_tokens_per_s=90.0, prefill_tokens_per_s=40_000.0),
+    QWEN: EngineSpeed(decode_alone_tokens_per_s=90.0, prefill_tokens_per_s=80_000.0),
 }
 
-CAPACITIES = {LLAMA: 3_400.0, QWEN: 5_000.0}
+CAPACITIES = {LLAMA: 6_800.0, QWEN: 10_000.0}
 """Tokens/s that one server was measured to sustain when full: where the director starts from, before it has seen."""
 
 
@@ -100,12 +100,12 @@ def _zone(zone: str, network: str, third_octets: tuple[int, int], *parts: tuple[
 
 LOW, HIGH = (0, 127), (128, 255)
 AUDIENCES: tuple[Audience, ...] = (
-    Audience("europe", "198.18", LOW, "acme", LLAMA, 7.0, adapter_share=0.25),
-    *_zone("europe", "198.18", LOW, ("open", LLAMA, 6.0), ("open", QWEN, 1.2), ("behoerde", QWEN, 0.8)),
-    Audience("europe", "198.18", LOW, "open", QWEN, 0.6, version="2025-*"),
-    *_zone("us-east", "198.18", HIGH, ("globex", LLAMA, 5.5), ("open", LLAMA, 6.0), ("open", QWEN, 1.6)),
-    *_zone("us-west", "198.19", LOW, ("globex", LLAMA, 2.5), ("open", LLAMA, 4.0), ("open", QWEN, 1.2)),
-    *_zone("asia", "198.19", HIGH, ("open", LLAMA, 6.5), ("open", QWEN, 1.6), ("open-batch", QWEN, 0.8)),
+    Audience("europe", "198.18", LOW, "acme", LLAMA, 14.0, adapter_share=0.25),
+    *_zone("europe", "198.18", LOW, ("open", LLAMA, 12.0), ("open", QWEN, 2.4), ("behoerde", QWEN, 1.6)),
+    Audience("europe", "198.18", LOW, "open", QWEN, 1.2, version="2025-*"),
+    *_zone("us-east", "198.18", HIGH, ("globex", LLAMA, 11.0), ("open", LLAMA, 12.0), ("open", QWEN, 3.2)),
+    *_zone("us-west", "198.19", LOW, ("globex", LLAMA, 5.0), ("open", LLAMA, 8.0), ("open", QWEN, 2.4)),
+    *_zone("asia", "198.19", HIGH, ("open", LLAMA, 13.0), ("open", QWEN, 3.2), ("open-batch", QWEN, 1.6)),
 )
 
 DAY_S = 240.0

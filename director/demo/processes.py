@@ -76,9 +76,10 @@ class Process:
             await process.wait()
 
     def last_line(self) -> str:
-        """What it said last, for the one line that tells why it ended."""
+        """What it said last to a person, else in its log: the one line that tells why it ended."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             return ""
-        return lines[-1] if lines else ""
+        plain = [line for line in lines if not line.startswith("{")]
+        return (plain or lines or [""])[-1]

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from sqlalchemy.exc import ProgrammingError
 
 from director.demo.agents import write_configurations, write_secret
 from director.demo.edge import Edge
@@ -101,8 +102,8 @@ class Demo:
         self._say(f"starting the director and a fleet of five regions; data and logs in {self._data}")
         await asyncio.gather(self._serve.start(), self._fleet.start())
         places = await self._wait_for(self._read_places, self._fleet, "the fleet")
-        await self._wait_for(self._director_lives, self._serve, "the director")
-        made = await self._make_tokens([place.region for place in places.regions])
+        regions = [place.region for place in places.regions]
+        made = await self._wait_for(lambda: self._make_tokens(regions), self._serve, "the director's database")
         report_tokens = {name.removeprefix("report:"): made[name] for name in made if name.startswith("report:")}
         paths = write_configurations(self._data / "agents", places, self._options.http_url, report_tokens)
         self._agents = [self._agent(path) for path in paths]
@@ -169,12 +170,6 @@ class Demo:
     async def _read_places(self) -> FleetPlaces | None:
         return read_places(self._data / "fleet.json")
 
-    async def _director_lives(self) -> bool | None:
-        with contextlib.suppress(Unreachable):
-            answer = await self._client.request(self._address, "GET", "/health/live", timeout_s=1.0)
-            return True if answer.status == 200 else None
-        return None
-
     async def _decides(self, token: str) -> bool | None:
         """Whether a decision comes: the agents have reported, and the planner has planned."""
         headers = {"authorization": f"Bearer {token}"}
@@ -184,11 +179,14 @@ class Demo:
             return True if answer.status == 200 else None
         return None
 
-    async def _make_tokens(self, regions: list[str]) -> dict[str, str]:
-        """New ones at each start, in the place of the last start's: only their hashes were kept."""
+    async def _make_tokens(self, regions: list[str]) -> dict[str, str] | None:
+        """New ones at each start, in the place of the last start's: only their hashes were kept. None: too early.
+
+        The agents start while the director's roles still do, so this does not wait for those.
+        """
         found = running.read(self._data)
         if found is None:
-            raise CannotRun(f"the director did not say where its database is; see {self._serve.log}")
+            return None
         wanted = SCOPES | {f"report:{region}": [f"report:{region}"] for region in regions}
         database = Database(found.database_url, pool_size=2)
         try:
@@ -196,8 +194,8 @@ class Demo:
                 name: await tokens.create(database, f"demo {name}", scopes, replace=True)
                 for name, scopes in wanted.items()
             }
-        except DatabaseUnavailable as error:
-            raise CannotRun(f"the database does not answer: {error}") from error
+        except (DatabaseUnavailable, ProgrammingError):  # not listening yet; no tables yet
+            return None
         finally:
             await database.close()
         demo = DemoFile(self._options.http_url, self._options.dns_address, made)

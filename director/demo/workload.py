@@ -33,7 +33,7 @@ CONTINUES_RATIO = 0.6
 """Requests that are another turn of a conversation, where one is waiting: two and a half turns each, on average."""
 TURN_PAUSE_S = 4.0
 """The quickest next turn of a conversation after its last answer."""
-SESSIONS_MAX = 200
+SESSIONS_MAX = 400
 """Conversations that an audience keeps open; the oldest is forgotten."""
 
 
