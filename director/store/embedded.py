@@ -32,6 +32,7 @@ import structlog
 from director.store import postmaster
 from director.store.errors import EmbeddedPostgresFailed
 from director.store.unprivileged import Identity, choose_identity, own, require_access
+from director.store.watchdog import Watchdog
 
 USER = "director"
 DATABASE = "postgres"
@@ -71,17 +72,7 @@ SETTINGS: Mapping[str, str] = {
     "log_checkpoints": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    "tcp_keepalives_idle": "10",
 }
-
-_WATCHDOG = """
-trap '' INT TERM HUP
-read -r _ || :
-[ "$(head -n 1 "$2" 2>/dev/null)" = "$1" ] || exit 0
-kill -INT "$1" 2>/dev/null || exit 0
-for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" 2>/dev/null || exit 0; sleep 0.5; done
-kill -QUIT "$1" 2>/dev/null
-"""
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +93,7 @@ class EmbeddedPostgres:
         self._binaries = _binaries_dir()
         self._identity: Identity | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._watchdog: Watchdog | None = None
         self._folder_lock: int | None = None
         self._guard = threading.Lock()
         self._stopping = threading.Event()
@@ -265,26 +256,18 @@ class EmbeddedPostgres:
                 **identity.popen_options(),
             )
         assert self._process is not None
-        self._watchdog = self._start_watchdog(self._process.pid)
+        self._watchdog = Watchdog(self._process.pid, self.cluster_dir / "postmaster.pid")
         deadline_s = time.monotonic() + START_S_MAX
         while self._process.poll() is None:
             if postmaster.is_ready(self.cluster_dir, self._process.pid):
                 return True
-            if time.monotonic() > deadline_s or self._stopping.is_set():
+            if self._stopping.is_set():
+                raise EmbeddedPostgresFailed("stopped while starting")
+            if time.monotonic() > deadline_s:
                 self._end_process(self._process)
                 raise EmbeddedPostgresFailed(f"Postgres was not ready in {START_S_MAX:g} s: {self._last_words()}")
             time.sleep(0.01)
         return False
-
-    def _start_watchdog(self, pid: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(pid), str(self.cluster_dir / "postmaster.pid")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
 
     def _end_left_over(self) -> None:
         """Stop a server whose owner died without it: the folder's lock is ours, so nobody else can want it."""
@@ -329,10 +312,7 @@ class EmbeddedPostgres:
     def _end_watchdog(self) -> None:
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
-            watchdog.kill()
-            watchdog.wait()
-            if watchdog.stdin is not None:
-                watchdog.stdin.close()
+            watchdog.call_off()
 
     def _last_words(self) -> str:
         try:

@@ -143,12 +143,14 @@ async def _read(db: Database, query: Select[Any]) -> list[StoredPlan]:
     async with db.single() as connection:
         rows = (await connection.execute(query)).all()
         found = []
+        base: Plan | None = None
         for content, hash_, at_ms, base_epoch in rows:
             if base_epoch is None:
-                plan = plan_rows.decode_whole(content)
-                _remember(db, plan)
+                plan = base = _remember(db, plan_rows.decode_whole(content))
             else:
-                plan = plan_rows.decode_change(content, await _base(db, connection, base_epoch))
+                if base is None or base.epoch != base_epoch:
+                    base = await _base(db, connection, base_epoch)
+                plan = plan_rows.decode_change(content, base)
             found.append(StoredPlan(plan, hash_, at_ms))
     return found
 
