@@ -25,5 +25,5 @@ def test_an_installed_package_uses_its_own_copy(tmp_path, monkeypatch):
 def test_a_broken_installation_says_so(tmp_path, monkeypatch):
     """The message names both places that were looked at."""
     monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "director")
-    with pytest.raises(FileNotFoundError, match="install again"):
+    with pytest.raises(FileNotFoundError, match="the installation is broken"):
         resources.policies_dir()
