@@ -63,6 +63,7 @@ def measure(folder: Path, seconds: float) -> int:
         for worker in workers:
             worker.start()
         wait_for(lambda: tree.status() == "ready", within_s=90, why=f"ready; {process.log[-2000:]}")
+        wait_for(lambda: len(tree.call("GET", "/plan").body["deployments"]) == REGIONS * MODELS * VERSIONS, within_s=90)
         peaks = watch(tree, seconds)
         summary = tree.call("GET", "/plan").body
         stop.set()
