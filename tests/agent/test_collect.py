@@ -1,0 +1,173 @@
+"""Scraping over a real network: whoever hangs, refuses or talks nonsense costs its own figures only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from director.agent.collect import Collector
+from director.agent.config import AgentConfig, DeploymentConfig, DirectorEndpoint, Source
+from director.agent.discovery import DiscoveryFailed, Files
+from director.core.report import Scraped
+from tests.agent.dumps import epp_dump, vllm_dump
+from tests.agent.servers import hanging, saying, serving, until
+
+
+def config(*sources: Source, engine: str | None = "vllm", timeout_s: float = 0.5) -> AgentConfig:
+    deployment = DeploymentConfig(
+        "llama-3.3-70b",
+        "2026-08-14",
+        sources,
+        engine=engine,
+        replica_max_running=8.0,  # type: ignore[arg-type]
+    )
+    director = DirectorEndpoint("http://127.0.0.1:9", token="t")
+    return AgentConfig("eu-west-1", (director,), (deployment,), interval_s=0.5, scrape_timeout_s=timeout_s)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_one_hung_replica_delays_nobody() -> None:
+    """The others are read, and read again, while it keeps the agent waiting."""
+    async with serving(saying(vllm_dump())) as well, serving(hanging) as hung:
+        collector = Collector(config(Source(static=(well, hung)), timeout_s=0.5))
+        running = asyncio.create_task(collector.run())
+        try:
+            await until(lambda: sum(v.reading is not None for v in collector.voices()) == 1, within_s=0.45)
+            await until(lambda: collector.scrapes_failed >= 1)
+            report = collector.summaries()[0].report
+            assert report.replicas.ready == 1
+            assert report.scraped == Scraped(1, 2)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_refused_connection_is_certain_at_once_and_a_returning_replica_is_read_again() -> None:
+    """Nobody listens: not ready with the first scrape."""
+    collector = Collector(config(Source(static=(f"http://127.0.0.1:{free_port()}",))))
+    await collector.scrape_once()
+    summary = collector.summaries()[0]
+    assert summary.report.replicas.ready == 0
+    assert "refused" in summary.problems[0]
+    await collector.close()
+
+
+async def test_metrics_switched_off_are_said_with_the_switch() -> None:
+    """SGLang answers 404 without --enable-metrics: no zero load, but a name and a hint."""
+    async with serving(saying("not found", 404)) as url:
+        collector = Collector(config(Source(static=(url,)), engine="sglang"))
+        await collector.scrape_once()
+        summary = collector.summaries()[0]
+        await collector.close()
+    assert summary.report.replicas.ready == 0
+    assert "--enable-metrics" in summary.problems[0]
+    assert url in summary.problems[0]
+
+
+async def test_a_picker_and_replicas_together_and_a_shared_target_is_scraped_once() -> None:
+    """Two deployments behind one picker: one request, two readings."""
+    asked = 0
+
+    async def handler(request: object) -> object:
+        nonlocal asked
+        asked += 1
+        return await saying(epp_dump())(request)  # type: ignore[arg-type]
+
+    async with serving(handler) as url:  # type: ignore[arg-type]
+        base = config(Source(epp=url))
+        other = DeploymentConfig("other", "1", (Source(epp=url, pool="p1"),))
+        collector = Collector(
+            AgentConfig("eu-west-1", base.directors, (*base.deployments, other), interval_s=0.5, scrape_timeout_s=0.5)
+        )
+        await collector.scrape_once()
+        ready = [summary.report.replicas.ready for summary in collector.summaries()]
+        await collector.close()
+    assert (asked, ready) == (1, [4, 4])
+
+
+async def test_a_dripping_replica_is_cut_off_as_a_whole() -> None:
+    """A byte now and then would outlive a timeout that starts anew with each."""
+
+    async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"#")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        except (ConnectionError, asyncio.CancelledError):
+            writer.close()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    collector = Collector(config(Source(static=(url,)), timeout_s=0.3))
+    began_s = time.monotonic()
+    await collector.scrape_once()
+    took_s = time.monotonic() - began_s
+    assert took_s < 2.0
+    assert "did not answer within 0.3 s" in collector.summaries()[0].problems[0]
+    await collector.close()
+    server.close()
+
+
+async def test_files_in_prometheus_format_are_read_again_when_they_change(tmp_path: Path) -> None:
+    """Replicas come and go with the file, and its labels choose scheme and path."""
+    path = tmp_path / "targets.json"
+    path.write_text(json.dumps([{"targets": ["a:1", "b:2"], "labels": {"__metrics_path__": "/m"}}]))
+    files = Files(str(tmp_path / "*.json"), "http", "/metrics")
+    assert await files.find() == ("http://a:1/m", "http://b:2/m")
+    path.write_text(json.dumps([{"targets": ["c:3"]}]))
+    assert await files.find() == ("http://c:3/metrics",)
+
+
+async def test_a_broken_or_missing_file_takes_no_replica_away(tmp_path: Path) -> None:
+    """What was found last stands, and the problem is named."""
+    path = tmp_path / "targets.yaml"
+    async with serving(saying(vllm_dump())) as url:
+        path.write_text(f"- targets: ['{url.removeprefix('http://')}']\n")
+        collector = Collector(config(Source(file_sd=str(path))))
+        await collector.scrape_once()
+        path.write_text("- targets: [")
+        await collector.scrape_once()
+        summary = collector.summaries()[0]
+        await collector.close()
+    assert summary.report.replicas.ready == 1
+    assert any("targets.yaml" in problem for problem in summary.problems)
+    path.unlink()
+    with pytest.raises(DiscoveryFailed, match="no such file"):
+        await Files(str(path), "http", "/metrics").find()
+
+
+async def test_a_name_is_resolved_to_every_address() -> None:
+    """localhost stands for a headless service; one that does not resolve is named."""
+    from director.agent.config import DnsSource
+
+    async with serving(saying(vllm_dump())) as url:
+        port = int(url.rsplit(":", 1)[1])
+        collector = Collector(config(Source(dns=DnsSource("127.0.0.1", port)), Source(dns=DnsSource("no.invalid", 1))))
+        await collector.scrape_once()
+        summary = collector.summaries()[0]
+        await collector.close()
+    assert summary.report.replicas.ready == 1
+    assert any("no.invalid" in problem for problem in summary.problems)
+
+
+async def test_a_reader_that_breaks_on_a_dump_costs_its_own_replica_only() -> None:
+    """Whatever a future release writes, the region's other replicas are reported."""
+    bad = 'vllm:num_requests_running{model_name="m"} 1\nvllm:lora_requests_info{max_lora="²"} 5\n'
+    async with serving(saying(vllm_dump())) as well, serving(saying(bad)) as odd:
+        collector = Collector(config(Source(static=(well, odd))))
+        await collector.scrape_once()
+        summary = collector.summaries()[0]
+        await collector.close()
+    assert summary.report.replicas.ready >= 1
