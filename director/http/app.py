@@ -14,6 +14,7 @@ from director.http.decision.question import BODY_BYTES_MAX
 from director.http.ingest.handler import put_report
 from director.http.openapi import openapi
 from director.http.operations import events, explain, fallbacks, health, operators, outcomes, page, plans, regions
+from director.http.policies import handlers as policies
 from director.http.problem import Problem, ProblemRaised, database_away
 from director.http.replies import AnyRequest, problem_reply
 from director.http.state import HttpState
@@ -45,6 +46,10 @@ def create_app(view: ReplicaView) -> Litestar:
             operators.up,
             operators.cap,
             outcomes.post_outcomes,
+            policies.check_policy,
+            policies.running_policy,
+            policies.put_policy,
+            policies.rollback,
             health.live,
             health.ready,
             health.metrics,

@@ -71,6 +71,14 @@ OPERATIONS = (
     Operation("post", "/regions/{region}/up", "operate", "End a down", body="Reason", problems=REGION_ACT),
     Operation("post", "/regions/{region}/cap", "operate", "Bound a region's share of every route", body="Cap",
               problems=REGION_ACT),
+    Operation("post", "/policy/check", "read", "Validate a policy, and say what it would move", body="PolicyFiles",
+              problems=(400, 401, 403, 413, 422)),
+    Operation("get", "/policy", "read", "The newest version with its files, and those before it",
+              problems=(401, 403, 503)),
+    Operation("put", "/policy", "operate", "Say what a policy would move; with apply=true, run it",
+              query=("apply", "force", "reason"), body="PolicyFiles", problems=(400, 401, 403, 409, 413, 422, 503)),
+    Operation("post", "/policy/rollback", "operate", "Make an earlier version the newest again", body="Rollback",
+              problems=(400, 401, 403, 404, 409, 503)),
     Operation("get", "/health/live", None, "The process serves"),
     Operation("get", "/health/ready", None, "Decisions can be made", problems=(503,)),
     Operation("get", "/metrics", "read", "Prometheus text", answers={200: ""}, problems=(401, 403)),
@@ -160,6 +168,10 @@ _WRITTEN_BY_HAND: dict[str, Any] = {
     "Object": {"type": "object"},
     "List": {"type": "array", "items": {"type": "object"}},
     "Reason": _object({"reason": _NULLABLE_TEXT}),
+    "PolicyFiles": _object({"files": {"type": "object", "additionalProperties": _TEXT}}, "files"),
+    "Rollback": _object(
+        {"version": {"type": ["integer", "null"]}, "reason": _NULLABLE_TEXT, "force": {"type": "boolean"}}
+    ),
     "Drain": _object({"deadline_s": {"type": ["number", "null"], "exclusiveMinimum": 0}, "reason": _NULLABLE_TEXT}),
     "Cap": _object(
         {"share": {"type": ["number", "null"], "minimum": 0, "maximum": 1}, "reason": _NULLABLE_TEXT}, "share"

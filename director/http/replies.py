@@ -38,8 +38,13 @@ async def read_body(request: AnyRequest, fields: dict[str, Check], required: tup
     return found
 
 
-def read_query(request: AnyRequest, fields: dict[str, Check], *, numeric: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The query string, each name once, each known. `numeric` names are read as integers. Raises a 400 problem."""
+def read_query(
+    request: AnyRequest, fields: dict[str, Check], *, numeric: tuple[str, ...] = (), flags: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The query string, each name once, each known. Raises a 400 problem.
+
+    `numeric` names are read as integers, `flags` as true or false.
+    """
     try:
         told: dict[str, Any] = {
             name: value for name, value in parse_query(request.scope["query_string"]).items() if value
@@ -47,6 +52,9 @@ def read_query(request: AnyRequest, fields: dict[str, Check], *, numeric: tuple[
         for name in numeric:
             if name in told and told[name].isascii() and told[name].isdigit() and len(told[name]) <= 18:
                 told[name] = int(told[name])
+        for name in flags:
+            if told.get(name) in ("true", "false"):
+                told[name] = told[name] == "true"
         found: dict[str, Any] = record(dict, fields)(told, "", Notes())
     except FieldRefused as refused:
         raise ProblemRaised(malformed(*refused.problems)) from None

@@ -61,6 +61,7 @@ async def running_http(view: ReplicaView, host: str, port: int) -> AsyncIterator
         log.info("http_listening", host=host, port=bound_port)
         yield bound_port
     finally:
+        app.state.http.feed.close()
         server.should_exit = True
         with contextlib.suppress(asyncio.CancelledError):
             await serving

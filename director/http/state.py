@@ -6,6 +6,7 @@ from litestar.datastructures import State
 
 from director.http.decision.endpoint import DecisionState
 from director.http.metrics import Counters, MetricsPage
+from director.http.operations.feed import EventFeed
 from director.http.problem import ProblemRaised, database_away
 from director.replica.view import ReplicaView
 from director.store.database import Database
@@ -19,6 +20,7 @@ class HttpState:
         self.counters = Counters()
         self.decision = DecisionState(view, self.counters)
         self.metrics = MetricsPage(self.counters, view)
+        self.feed = EventFeed()
         self.told: dict[tuple[str, str], tuple[str, ...]] = {}
         """(region, kind of event) → what was last said to be left out of its reports."""
 

@@ -11,7 +11,6 @@ from litestar.datastructures import State
 from director.core.decide import targets_in_order
 from director.core.policy import DEFAULT_ZONE
 from director.core.request import RouteKey
-from director.core.route import CompiledRoute
 from director.core.table import RoutingTable
 from director.http.guards import needs, who
 from director.http.operations.plans import table_in_use
@@ -45,16 +44,16 @@ async def fallbacks(request: AnyRequest, state: State) -> Response[bytes]:
 
 
 def orders_of(table: RoutingTable, zone: str, tenants: list[str]) -> Orders:
-    """Compiles routes of its own, so that asking for everything does not push routes in use out of the table."""
+    """Compiles in a table of its own, so that asking for everything does not push routes in use out of theirs."""
+    apart = RoutingTable(table.plan, table.policy, table.keyring)
     by_class: dict[str, dict[str, list[dict[str, str]]]] = {}
     for tenant in tenants:
         canonical = table.tenant_class[tenant]
         if canonical not in by_class:
-            by_class[canonical] = {model: _order(table, canonical, model, zone) for model in sorted(table.models)}
+            by_class[canonical] = {model: _order(apart, canonical, model, zone) for model in sorted(table.models)}
     return {tenant: by_class[table.tenant_class[tenant]] for tenant in tenants}
 
 
 def _order(table: RoutingTable, tenant: str, model: str, zone: str) -> list[dict[str, Any]]:
     key = RouteKey(tenant, (), model, table.policy.models[model].version, None, zone)
-    route = CompiledRoute(key, table.policy, table.index)
-    return [{"region": one.region, "endpoint": one.endpoint} for one in targets_in_order(route)]
+    return [{"region": one.region, "endpoint": one.endpoint} for one in targets_in_order(table.route(key))]
