@@ -41,7 +41,7 @@ class NameRoute:
         self._exclude = unanswerable(table.policy, apex=apex)
         self.aliases = frozenset(r for r, region in table.policy.regions.items() if is_alias(region.addresses))
         self.scope = Scope.ZONE if len(self.route.weights) == 1 else Scope.NETWORK
-        short = moving or in_trouble(self.route, table)
+        short = moving or self.route.troubled()
         self.ttl_s = min(name.ttl_s, name.ttl_trouble_s) if short else name.ttl_s
         self.picks: dict[Network, Outcome] = {}
         self._outcomes: dict[tuple[tuple[str, str], ...], Outcome] = {}
@@ -93,19 +93,6 @@ def unanswerable(policy: Policy, *, apex: bool) -> tuple[str, ...]:
         for name, region in policy.regions.items()
         if region.addresses.empty or (apex and is_alias(region.addresses))
     )
-
-
-def in_trouble(route: CompiledRoute, table: RoutingTable) -> bool:
-    """Whether any region that this route may use for good is failing, silent, draining or short of capacity."""
-    for judged, entrant in zip(route.judged, route.entrants, strict=True):
-        if not judged.lasting or judged.deployment is None:
-            continue
-        region = table.index.regions.get(judged.region)
-        if not judged.eligible or entrant.admit_home < 1.0 or judged.deployment.breaker != "closed":
-            return True
-        if region is None or region.freshness != "fresh":
-            return True
-    return False
 
 
 def shares_moved(before: Mapping[str, float], after: Mapping[str, float]) -> bool:

@@ -1,0 +1,49 @@
+"""Our responder for the benchmark: everything on, a new plan every second.
+
+    python -m benchmarks.dns.server PORT [WORKERS]
+
+Limits count every answer and never bite: all load comes from one address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+
+from benchmarks.dns.world import World
+from director.dns.limits import Limits
+from director.dns.server import serve_dns
+
+
+async def serve(port: int, workers: int) -> None:
+    world = World()
+    limits = Limits(responses_per_s=100_000_000)
+    responder = await serve_dns(world, "127.0.0.1", port, nsid=b"bench", limits=limits, reuse_port=workers > 1)
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    while True:
+        await asyncio.sleep(1)
+        world.switch()
+        if os.getppid() == 1:
+            await responder.stop()
+            return
+
+
+def main() -> None:
+    port, workers = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    cpus = sorted(os.sched_getaffinity(0))
+    for worker in range(1, workers):
+        if os.fork() == 0:
+            os.sched_setaffinity(0, {cpus[worker % len(cpus)]})
+            asyncio.run(serve(port, workers))
+            return
+    if workers > 1:
+        os.sched_setaffinity(0, {cpus[0]})
+    asyncio.run(serve(port, workers))
+
+
+if __name__ == "__main__":
+    main()
