@@ -32,6 +32,8 @@ SNAPSHOT_S_MIN = 2.0
 """At most one write in this time, however often plans change."""
 SNAPSHOT_S_MAX = 15.0
 """And at least one, so that a restart knows how old its plan is."""
+SECRETS_S = 5.0
+"""Tokens and keys seldom change, and a change is notified: reading them all each second would be for nothing."""
 CHANNELS: tuple[notify.Channel, ...] = ("plan", "tokens", "keys")
 
 log = structlog.get_logger()
@@ -49,6 +51,8 @@ class Follower:
         self._refused_epoch: int | None = None
         self._unsaved = False
         self._saved_at_s = 0.0
+        self._secrets_due_s = 0.0
+        self._keyring: KeyRing | None = None
 
     def restore(self) -> bool:
         """Serve from the snapshot on disk, if there is a good one. Before `run`; whether there was one."""
@@ -106,15 +110,28 @@ class Follower:
         heartbeat = await plans.heartbeat(database)
         if heartbeat is not None:
             replica.clock.reading(heartbeat.now_ms, asked_at_ns, time.monotonic_ns())
-        self._unsaved |= replica.take_tokens(await tokens.all_hashes(database))
-        keyring = await keys.load(database)
-        if keyring is not None and heartbeat is not None and heartbeat.epoch > 0:
+        if time.monotonic() >= self._secrets_due_s:
+            await self._read_secrets()
+        if self._keyring is not None and heartbeat is not None and heartbeat.epoch > 0:
             current = replica.compiled
-            if current is None or current.plan.epoch != heartbeat.epoch or current.keyring != keyring:
-                await self._follow_plan(keyring)
+            if current is None or current.plan.epoch != heartbeat.epoch or current.keyring != self._keyring:
+                await self._follow_plan(self._keyring)
             else:
                 replica.from_snapshot = False
         replica.heard(heartbeat.at_ms if heartbeat is not None else replica.heartbeat_at_ms)
+
+    async def _read_secrets(self) -> None:
+        # Set before reading: a notification that comes meanwhile asks for another reading.
+        self._secrets_due_s = time.monotonic() + SECRETS_S
+        try:
+            self._unsaved |= self._replica.take_tokens(await tokens.all_hashes(self._database))
+            self._keyring = await keys.load(self._database)
+        except DatabaseUnavailable:
+            self._secrets_due_s = 0.0
+            raise
+        if self._keyring is None:
+            # The first key is about to be made: look again with the next poll.
+            self._secrets_due_s = 0.0
 
     async def _follow_plan(self, keyring: KeyRing) -> None:
         stored = await plans.latest_plan(self._database)
@@ -150,7 +167,10 @@ class Follower:
         return policy
 
     async def _listen_forever(self) -> None:
-        async for _channel, _payload in notify.listen(self._database.url, CHANNELS):
+        async for channel, _payload in notify.listen(self._database.url, CHANNELS):
+            if channel != "plan":
+                # Tokens, keys, or a new connection: what was sent before it may be lost.
+                self._secrets_due_s = 0.0
             self._wake.set()
 
     # Demand.
