@@ -21,10 +21,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from director.core import rounds
 from director.core.plan import DeploymentKey
 from director.core.policy import Planner
-from director.core.rounds import NOTHING, ROUNDS_MAX, Entrant, Stage
+from director.core.rounds import NOTHING, ROUNDS_MAX, Lane, Stage, leaves, offers
 
 FULL = 1.0 - 1e-9
 
@@ -46,6 +45,11 @@ class Room(Struct):
     """Where slow start climbs from."""
     guest_gate: float
     admit_rise_max: float
+    capacity_well: float = 0.0
+    capacity_now: float = 0.0
+    """As published: without the trim."""
+    share_max: float = 1.0
+    """An operator's cap on any route."""
     offered: float = 0.0
     captive: float = 0.0
     taken: float = 0.0
@@ -61,17 +65,14 @@ class Room(Struct):
 
 
 class Flow(Struct):
-    """One route's demand on its way to somewhere. `entrants[i]` may take it into `rooms[i]`."""
+    """One route's demand on its way to somewhere. `rooms` stand by position in the lane, nearest first."""
 
     demand: float
     """New demand, estimated tokens/s."""
-    spread_ms: float
     captive: bool
     share_overload: bool
-    entrants: list[Entrant]
-    rooms: list[Room | None]
-    left: float = 1.0
-    """Fraction of the demand that has no place yet."""
+    lane: Lane
+    rooms: list[Room]
 
 
 def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: Planner) -> None:
@@ -84,9 +85,6 @@ def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: 
         _take_home(flow)
     for room in rooms.values():
         _open_for_guests(room, settings)
-    for flow in flows:
-        for entrant, here in zip(flow.entrants, flow.rooms, strict=True):
-            entrant.headroom_tokens_per_s = here.headroom if here is not None else 0.0
     _settle(rooms, flows, "overflow", {r.key: r.headroom for r in rooms.values() if r.headroom > 0})
     _settle(rooms, flows, "relief", _relief(rooms, settings))
     sharing = [flow for flow in flows if flow.share_overload]
@@ -94,12 +92,12 @@ def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: 
 
 
 def _offer_home(flow: Flow) -> None:
-    for entrant, room in zip(flow.entrants, flow.rooms, strict=True):
-        if room is not None and entrant.home_share > 0:
-            offered = flow.demand * entrant.home_share * room.kappa
-            room.offered += offered
-            if flow.captive:
-                room.captive += offered
+    for position, share in flow.lane.home_share.items():
+        room = flow.rooms[position]
+        offered = flow.demand * share * room.kappa
+        room.offered += offered
+        if flow.captive:
+            room.captive += offered
 
 
 def _admit_home(room: Room, settings: Planner) -> None:
@@ -129,13 +127,13 @@ def _ratio(room: float, wanted: float) -> float:
 
 
 def _take_home(flow: Flow) -> None:
-    for entrant, room in zip(flow.entrants, flow.rooms, strict=True):
-        if room is not None:
-            entrant.admit_home = room.admit_captive if flow.captive else room.admit_home
-    flow.left = rounds.take_home(flow.entrants)
-    for entrant, room in zip(flow.entrants, flow.rooms, strict=True):
-        if room is not None:
-            room.taken += flow.demand * entrant.home * room.kappa
+    for position in flow.lane.home_share:
+        room = flow.rooms[position]
+        if room.usable:
+            took = flow.lane.take_home(
+                position, room.admit_captive if flow.captive else room.admit_home, room.share_max
+            )
+            room.taken += flow.demand * took * room.kappa
 
 
 def _open_for_guests(room: Room, settings: Planner) -> None:
@@ -176,14 +174,12 @@ def _settle(
 ) -> None:
     """Run one stage's rounds over all routes at once, and keep the fraction that each round's offers got."""
     ratios: dict[DeploymentKey, list[float]] = {key: [] for key in free}
-    wanting = [_Wanting(flow, stage, free) for flow in flows if flow.left > NOTHING]
+    wanting = [_Wanting(flow, stage, free) for flow in flows if flow.lane.left > NOTHING]
     for number in range(ROUNDS_MAX):
         over_home = stage == "overload" and number == 0
-        for wants in wanting:
-            wants.split(over_home)
         offered: dict[DeploymentKey, float] = {}
         for wants in wanting:
-            wants.count(offered)
+            wants.offer(offered, over_home)
         if not offered and not over_home:
             break
         for key, history in ratios.items():
@@ -191,7 +187,7 @@ def _settle(
             history.append(1.0 if want <= free[key] else max(0.0, free[key] / want))
         for wants in wanting:
             wants.take(number, ratios, free, over_home)
-        wanting = [wants for wants in wanting if wants.flow.left > NOTHING]
+        wanting = [wants for wants in wanting if wants.flow.lane.left > NOTHING]
     for key, history in ratios.items():
         setattr(rooms[key], f"admit_{stage}", _shortened(history, open_still=free[key] > 0))
 
@@ -208,29 +204,28 @@ def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
 class _Wanting:
     """One route's offers in one stage."""
 
-    __slots__ = ("flow", "near", "parts", "stage", "weights")
+    __slots__ = ("flow", "parts", "stage", "weights")
 
     def __init__(self, flow: Flow, stage: Stage, free: Mapping[DeploymentKey, float]) -> None:
         self.flow = flow
         self.stage: Stage = stage
-        self.near = [e.near_ms for e in flow.entrants]
+        # Guests go by headroom, the last resorts by capacity.
         self.weights = [
-            rounds.stage_weight(e, stage) if r is not None and e.eligible and r.key in free else 0.0
-            for e, r in zip(flow.entrants, flow.rooms, strict=True)
+            (room.headroom if stage == "overflow" else room.capacity_now) if room.key in free else 0.0
+            for room in flow.rooms
         ]
-        self.parts: list[float] = []
+        self.parts: list[tuple[int, float]] = []
 
-    def split(self, over_home: bool) -> None:
+    def offer(self, offered: dict[DeploymentKey, float], over_home: bool) -> None:
+        """Split what is left over those still in, and add it to what each is offered, in its own tokens."""
+        lane, demand = self.flow.lane, self.flow.demand
         if over_home:
-            self.parts = [e.home_share if w > 0 else 0.0 for e, w in zip(self.flow.entrants, self.weights, strict=True)]
+            self.parts = [(p, share) for p, share in lane.home_share.items() if self.weights[p] > 0]
         else:
-            self.parts = rounds.offers(self.weights, self.near, self.flow.spread_ms)
-
-    def count(self, offered: dict[DeploymentKey, float]) -> None:
-        flow = self.flow
-        for part, room in zip(self.parts, flow.rooms, strict=True):
-            if part > 0 and room is not None:
-                offered[room.key] = offered.get(room.key, 0.0) + flow.demand * flow.left * part * room.kappa
+            self.parts = offers(lane.near_ms, self.weights, lane.spread_ms)
+        for position, part in self.parts:
+            room = self.flow.rooms[position]
+            offered[room.key] = offered.get(room.key, 0.0) + demand * lane.left * part * room.kappa
 
     def take(
         self,
@@ -239,18 +234,16 @@ class _Wanting:
         free: dict[DeploymentKey, float],
         over_home: bool,
     ) -> None:
-        flow = self.flow
+        lane, demand = self.flow.lane, self.flow.demand
         taken = 0.0
-        for i, (part, room) in enumerate(zip(self.parts, flow.rooms, strict=True)):
-            if part <= 0 or room is None:
-                continue
-            ratio = ratios[room.key][number]
-            offered = flow.left * part
-            took = rounds.take(flow.entrants[i], offered, ratio, self.stage)
-            tokens = flow.demand * took * room.kappa
+        for position, part in self.parts:
+            room = self.flow.rooms[position]
+            ratio, offered = ratios[room.key][number], lane.left * part
+            took = lane.take(self.stage, position, offered, ratio, room.share_max)
+            tokens = demand * took * room.kappa
             free[room.key] = max(0.0, free[room.key] - tokens)
             room.taken += tokens
             taken += took
-            if not over_home and (ratio < 1.0 or took < offered * ratio - NOTHING):
-                self.weights[i] = 0.0
-        flow.left = max(0.0, flow.left - taken)
+            if not over_home and leaves(ratio, took, offered):
+                self.weights[position] = 0.0
+        lane.left = max(0.0, lane.left - taken)

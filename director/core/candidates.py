@@ -45,19 +45,6 @@ class Judged(Struct, frozen=True):
         return self.deployment is not None and (self.rejection is None or not self.rejection.permanent)
 
 
-class PlanIndex:
-    """A plan by region and by model, so that a route looks only at its own model's deployments; and round trips."""
-
-    __slots__ = ("by_model", "regions", "trips")
-
-    def __init__(self, policy: Policy, regions: Iterable[RegionPlan], deployments: Iterable[DeploymentPlan]) -> None:
-        self.trips = RoundTrips(policy)
-        self.regions: dict[str, RegionPlan] = {region.region: region for region in regions}
-        self.by_model: dict[str, dict[str, list[DeploymentPlan]]] = {}
-        for deployment in deployments:
-            self.by_model.setdefault(deployment.model, {}).setdefault(deployment.region, []).append(deployment)
-
-
 def context(policy: Policy, key: RouteKey) -> RouteContext:
     """Resolve a route's rules. The tenant and the model exist: `decide` asked before."""
     tenant = policy.tenants[key.tenant]
@@ -76,16 +63,28 @@ def objective(policy: Policy, key: RouteKey) -> Objective:
     return policy.objectives[policy.tenants[key.tenant].objective or policy.models[key.model].objective]
 
 
-def judge(policy: Policy, index: PlanIndex, key: RouteKey) -> list[Judged]:
-    """Every candidate of a route, in the policy's order of regions and the plan's order of versions."""
+def judge(
+    policy: Policy,
+    trips: RoundTrips,
+    regions: Mapping[str, RegionPlan],
+    deployments: Iterable[DeploymentPlan],
+    key: RouteKey,
+) -> list[Judged]:
+    """Every candidate of a route, in the policy's order of regions and the plan's order of versions.
+
+    `deployments`: those of the route's model. This is the long way, for refusals and explanations; `ranking` is the
+    short one, and a property test holds the two together.
+    """
     route = context(policy, key)
-    here: Mapping[str, list[DeploymentPlan]] = index.by_model.get(key.model, {})
+    here: dict[str, list[DeploymentPlan]] = {}
+    for deployment in deployments:
+        here.setdefault(deployment.region, []).append(deployment)
     judged: list[Judged] = []
     for name, region in policy.regions.items():
-        observed = index.regions.get(name) or RegionPlan(region=name, freshness=UNSEEN)
-        rtt = index.trips.ms(key.client_zone, name)
-        for deployment in here.get(name, (None,)):
-            candidate = Candidate(name, region, observed, deployment, rtt[0])
+        observed = regions.get(name) or RegionPlan(region=name, freshness=UNSEEN)
+        rtt = trips.ms(key.client_zone, name)
+        for one in here.get(name, (None,)):
+            candidate = Candidate(name, region, observed, one, rtt[0])
             judged.append(_judge_one(policy, key, route, candidate, rtt))
     return judged
 

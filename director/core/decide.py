@@ -7,6 +7,7 @@ from typing import Literal
 
 from director.core import affinity as tokens
 from director.core.decision import Decision, Reason, Refusal, RejectedCandidate, Target
+from director.core.filters import BY_STATE, Candidate
 from director.core.pick import hash_key, rank, salt, unit
 from director.core.request import Request
 from director.core.route import CompiledRoute
@@ -66,22 +67,22 @@ def _order(route: CompiledRoute, key_hash: int) -> tuple[int, ...]:
 
 def _without(route: CompiledRoute, order: tuple[int, ...], exclude: tuple[str, ...]) -> tuple[int, ...]:
     """A request that retries elsewhere: the next share holder, else the nearest that passes every filter."""
-    rest = tuple(i for i in order if route.judged[i].region not in exclude)
-    return rest or tuple(i for i in route.eligible if route.judged[i].region not in exclude)[:1]
+    rest = tuple(i for i in order if route.deployment(i).region not in exclude)
+    return rest or tuple(i for i in route.eligible() if route.deployment(i).region not in exclude)[:1]
 
 
 def _reason(route: CompiledRoute, i: int, key_hash: int) -> Reason:
     """Why this candidate holds the share that the key fell into; a share with several parts is split by hash."""
-    entrant = route.entrants[i]
-    total = entrant.total
-    if entrant.home >= total > 0:
+    lane = route.lane
+    home, total = lane.home.get(i, 0.0), lane.total(i)
+    if home >= total > 0:
         return "home"
     if total <= 0:
         return "overflow"
     draw = unit(key_hash, _REASON_SALT) * total
-    if draw < entrant.home:
+    if draw < home:
         return "home"
-    return "overflow" if draw < entrant.home + entrant.overflow + entrant.relief else "overloaded"
+    return "overflow" if draw < total - lane.overload.get(i, 0.0) else "overloaded"
 
 
 def _claim(
@@ -94,22 +95,28 @@ def _claim(
     if claim.region in exclude:
         return None, "rejected"
     open_to_it = [
-        i
-        for i in route.claimable.get(claim.region, ())
-        if route.judged[i].eligible or _drains_still(route.judged[i].drain_until_ms, now_ms)
+        i for i in route.positions_in(claim.region) if route.is_eligible(i) or _drains_still(route, i, now_ms)
     ]
     if not open_to_it:
         return None, "rejected"
     # Versions of the model within the region: the one that a new session would get there.
-    chosen = max(open_to_it, key=lambda i: (route.entrants[i].total, route.entrants[i].home_share, -i))
-    deployment = route.judged[chosen].deployment
-    if deployment is not None and deployment.release > 0 and unit(hash_key(token), _RELEASE_SALT) < deployment.release:
+    chosen = max(open_to_it, key=lambda i: (route.lane.total(i), route.lane.home_share.get(i, 0.0), -i))
+    deployment = route.deployment(chosen)
+    if deployment.release > 0 and unit(hash_key(token), _RELEASE_SALT) < deployment.release:
         return None, "released"
     return chosen, "honoured"
 
 
-def _drains_still(deadline_ms: int | None, now_ms: int) -> bool:
-    return deadline_ms is None or now_ms < deadline_ms
+def _drains_still(route: CompiledRoute, i: int, now_ms: int) -> bool:
+    """Whether a candidate only drains, and its deadline has not passed: valid tokens enter until then."""
+    d = route.deployment(i)
+    observed = route.index.regions[d.region]
+    mark = observed.operator
+    if mark is not None and (mark.kind != "drain" or (mark.deadline_ms is not None and now_ms >= mark.deadline_ms)):
+        return False
+    candidate = Candidate(d.region, None, observed, d, 0.0)
+    rejections = [r for r in (reject(candidate, None) for reject in BY_STATE) if r is not None]
+    return all(r.code == "draining" for r in rejections)
 
 
 def _answer(
@@ -134,8 +141,7 @@ def _answer(
     if found is not None:
         return found
     chosen = order[0]
-    target = route.targets[chosen]
-    assert target is not None
+    target = route.target(chosen)
     token = tokens.issue(table.keyring, target.region, expires_s, route.mark)
     if keep is not None:
         token, expires_s = _renew(keep, token, expires_s, now_ms, table.policy.affinity.ttl_s)
@@ -163,14 +169,16 @@ def _renew(presented: str, fresh: str, fresh_expires_s: int, now_ms: int, ttl_s:
 
 def _fallbacks(route: CompiledRoute, order: tuple[int, ...], exclude: tuple[str, ...]) -> tuple[Target, ...]:
     """Where to go when the pick fails: the other share holders as the key ranks them, then the nearest permitted."""
-    seen = {route.judged[order[0]].region, *exclude}
+    seen = {route.deployment(order[0]).region, *exclude}
     out: list[Target] = []
-    for i in (*order[1:], *route.eligible):
-        target = route.targets[i]
-        if target is not None and target.region not in seen:
-            seen.add(target.region)
-            out.append(target)
-    return tuple(out[:FALLBACKS_MAX])
+    for i in (*order[1:], *route.eligible()):
+        region = route.deployment(i).region
+        if region not in seen:
+            seen.add(region)
+            out.append(route.target(i))
+            if len(out) == FALLBACKS_MAX:
+                break
+    return tuple(out)
 
 
 RETRY_SOON_S = 2
@@ -183,7 +191,7 @@ RETRY_S_MAX = 300
 def refuse(route: CompiledRoute, now_ms: int, exclude: tuple[str, ...] = ()) -> Refusal:
     """No region is left: every candidate's reason, and when it is worth asking again, if ever."""
     rejected = route.rejected(exclude)
-    overloaded = any(j.eligible and j.region not in exclude for j in route.judged)
+    overloaded = any(route.deployment(i).region not in exclude for i in route.eligible())
     waits = [RETRY_SOON_S] if overloaded else []
     waits += [w for w in (_wait_s(route, r, now_ms) for r in rejected) if w is not None]
     return Refusal("no_region", rejected, min(waits) if waits else None, overloaded=overloaded)
@@ -196,9 +204,9 @@ def _wait_s(route: CompiledRoute, rejected: RejectedCandidate, now_ms: int) -> i
     if rejection.code == "breaker_open":
         until_ms = next(
             (
-                j.deployment.breaker_until_ms
-                for j in route.judged
-                if j.deployment is not None and (j.region, j.deployment.version) == (rejected.region, rejected.version)
+                d.breaker_until_ms
+                for d in map(route.deployment, range(len(route.reach.order)))
+                if (d.region, d.version) == (rejected.region, rejected.version)
             ),
             None,
         )
@@ -210,9 +218,6 @@ def _wait_s(route: CompiledRoute, rejected: RejectedCandidate, now_ms: int) -> i
 def targets_in_order(route: CompiledRoute) -> tuple[Target, ...]:
     """The permitted regions of a route, nearest first: what an L7 keeps for the day the director is silent."""
     seen: dict[str, Target] = {}
-    lasting = sorted((i for i, j in enumerate(route.judged) if j.lasting), key=lambda i: (route.entrants[i].near_ms, i))
-    for i in lasting:
-        target = route.targets[i]
-        if target is not None:
-            seen.setdefault(target.region, target)
+    for i in range(len(route.reach.order)):
+        seen.setdefault(route.deployment(i).region, route.target(i))
     return tuple(seen.values())

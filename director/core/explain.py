@@ -16,7 +16,7 @@ from director.core.nearness import Nearness
 from director.core.plan import BreakerState, DeploymentKey, DeploymentPlan, Freshness, OperatorMark
 from director.core.policy import Policy
 from director.core.request import Request
-from director.core.rounds import Entrant
+from director.core.rounds import Lane
 from director.core.route import CompiledRoute
 from director.core.state import DeploymentMemory, PlannerState
 from director.core.table import RoutingTable
@@ -123,10 +123,8 @@ def explain(table: RoutingTable, request: Request, now_ms: int, state: PlannerSt
         return Explanation(request, summary, None, None, None, 1.0, (), refusal=answer.code)
     route = table.route(table.route_key(request))
     memories = {m.key: m for m in state.deployments} if state is not None else {}
-    candidates = tuple(
-        _candidate(table, route, judged, entrant, memories)
-        for judged, entrant in zip(route.judged, route.entrants, strict=True)
-    )
+    positions = {route.deployment(i).key: i for i in range(len(route.reach.order))}
+    candidates = tuple(_candidate(table, route, judged, positions, memories) for judged in route.judged())
     if isinstance(answer, Refusal):
         return Explanation(
             request,
@@ -158,13 +156,14 @@ def _candidate(
     table: RoutingTable,
     route: CompiledRoute,
     judged: Judged,
-    entrant: Entrant,
+    positions: dict[DeploymentKey, int],
     memories: dict[DeploymentKey, DeploymentMemory],
 ) -> CandidateView:
     region = table.policy.regions[judged.region]
     observed = table.index.regions.get(judged.region)
     d = judged.deployment
     memory = memories.get(d.key) if d is not None else None
+    position = positions.get(d.key) if d is not None else None
     return CandidateView(
         region=judged.region,
         model=route.key.model,
@@ -173,15 +172,15 @@ def _candidate(
         freshness=observed.freshness if observed is not None else "unseen",
         operator=observed.operator if observed is not None else None,
         rejection=judged.rejection,
-        share=round(entrant.total, 6),
-        home_share=round(entrant.home_share, 6),
+        share=round(route.lane.total(position), 6) if position is not None else 0.0,
+        home_share=round(route.lane.home_share.get(position, 0.0), 6) if position is not None else 0.0,
         rtt_ms=judged.rtt_ms,
         nearness=judged.nearness,
         capacity=_capacity(d, memory) if d is not None else None,
         demand=_demand(d, memory) if d is not None else None,
         admissions=_admissions(d) if d is not None else None,
         breaker=BreakerView(d.breaker, d.breaker_until_ms, d.breaker_held_in) if d is not None else None,
-        shares=_parts(entrant),
+        shares=_parts(route.lane, position) if position is not None else None,
         raw_service_ms=memory.service_ms.fast if memory is not None and memory.service_ms.known else None,
         dns_follows_within_s=dns_follows_within_s(table.policy, judged.region, route.key.model),
     )
@@ -214,9 +213,9 @@ def _admissions(d: DeploymentPlan) -> Admissions:
     return Admissions(d.admit_captive, d.admit_home, d.admit_overflow, d.admit_relief, d.admit_overload, d.release)
 
 
-def _parts(entrant: Entrant) -> ShareParts:
+def _parts(lane: Lane, position: int) -> ShareParts:
     return ShareParts(
-        round(entrant.home, 6), round(entrant.overflow, 6), round(entrant.relief, 6), round(entrant.overload, 6)
+        *(round(part.get(position, 0.0), 6) for part in (lane.home, lane.overflow, lane.relief, lane.overload))
     )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import structs
-
 from director.core.admission import Flow, Room
-from director.core.candidates import Judged, PlanIndex, judge, objective
+from director.core.candidates import objective
 from director.core.plan import DeploymentKey, DeploymentPlan, RegionPlan
 from director.core.policy import Policy
+from director.core.ranking import PlanIndex, Reach
 from director.core.request import RouteKey
-from director.core.rounds import Entrant
-from director.core.route import enter
+from director.core.rounds import Lane, home_shares
 from director.core.state import DeploymentMemory, RouteMemory
 
 DEMAND_MIN_TOKENS_PER_S = 0.01
@@ -20,43 +18,14 @@ DEMAND_MIN_TOKENS_PER_S = 0.01
 
 
 class Memo:
-    """Judged routes of the last tick, by model: valid while the policy, the regions and the model's inputs are equal.
+    """What one tick leaves for the next: the plan's index, and each route's reach, where they still hold.
 
     It saves work and changes nothing: a step with an empty memo gives the same bytes.
     """
 
     def __init__(self) -> None:
-        self._policy: Policy | None = None
-        self._regions: tuple[RegionPlan, ...] = ()
-        self._models: dict[str, tuple[DeploymentPlan, ...]] = {}
-        self._judged: dict[str, dict[RouteKey, tuple[tuple[Judged, ...], list[Entrant], bool]]] = {}
-
-    def refresh(
-        self, policy: Policy, regions: tuple[RegionPlan, ...], by_model: Mapping[str, list[DeploymentPlan]]
-    ) -> None:
-        """Forget what no longer holds."""
-        if policy is not self._policy or regions != self._regions:
-            self._policy, self._regions = policy, regions
-            self._models.clear()
-            self._judged.clear()
-        for model, deployments in by_model.items():
-            inputs = tuple(deployments)
-            if self._models.get(model) != inputs:
-                self._models[model] = inputs
-                self._judged[model] = {}
-
-    def entrants(
-        self, policy: Policy, index: PlanIndex, key: RouteKey
-    ) -> tuple[tuple[Judged, ...], list[Entrant], bool]:
-        """A route's candidates and fresh entrants for them."""
-        known = self._judged.setdefault(key.model, {})
-        found = known.get(key)
-        if found is None:
-            judged = tuple(judge(policy, index, key))
-            lined_up, captive = enter(judged, index, objective(policy, key).spread_ms)
-            found = known[key] = (judged, lined_up, captive)
-        judged, lined_up, captive = found
-        return judged, [structs.replace(e) for e in lined_up], captive
+        self.index: PlanIndex | None = None
+        self.reaches: dict[RouteKey, Reach] = {}
 
 
 def rooms(
@@ -83,6 +52,8 @@ def rooms(
             admit_home_before=memory.admit_home,
             guest_gate=memory.guest_gate,
             admit_rise_max=policy.planner.recovery_per_s * dt_s,
+            capacity_well=deployment.capacity_well_tokens_per_s,
+            capacity_now=deployment.capacity_tokens_per_s,
         )
     return out
 
@@ -108,25 +79,26 @@ def flows(
     policy: Policy,
     memo: Memo,
 ) -> list[Flow]:
-    """One flow for each route with demand that the policy still knows."""
-    index = PlanIndex(policy, regions, deployments)
-    memo.refresh(
-        policy, regions, {m: [d for ds in by_region.values() for d in ds] for m, by_region in index.by_model.items()}
-    )
+    """One flow for each route with demand that the policy still knows and somebody serves."""
+    index = memo.index = PlanIndex(policy, regions, deployments, memo.index)
+    seats = {name: [here[d.key] for d in model.deployments] for name, model in index.models.items()}
+    for name, model in index.models.items():
+        for room, share_max in zip(seats[name], model.share_max, strict=True):
+            room.share_max = share_max
+    reaches: dict[RouteKey, Reach] = {}
     out = []
     for memory in routes:
         key, demand = memory.route, memory.new.published
-        if demand < DEMAND_MIN_TOKENS_PER_S or key.tenant not in policy.tenants or key.model not in policy.models:
+        known = key.tenant in policy.tenants and key.model in policy.models
+        if demand < DEMAND_MIN_TOKENS_PER_S or not known or key.model not in index.models:
             continue
-        judged, entrants, captive = memo.entrants(policy, index, key)
-        out.append(
-            Flow(
-                demand=demand,
-                spread_ms=objective(policy, key).spread_ms,
-                captive=captive,
-                share_overload=policy.tenants[key.tenant].on_overload == "share",
-                entrants=entrants,
-                rooms=[here[j.deployment.key] if j.deployment is not None else None for j in judged],
-            )
-        )
+        reach = reaches[key] = index.reach(key, memo.reaches.get(key))
+        seated = seats[key.model]
+        seated = [seated[i] for i in reach.order]
+        spread_ms = objective(policy, key).spread_ms
+        well = [room.capacity_well for room in seated]
+        lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
+        share_overload = policy.tenants[key.tenant].on_overload == "share"
+        out.append(Flow(demand, len(reach.order) == 1, share_overload, lane, seated))
+    memo.reaches = reaches
     return out

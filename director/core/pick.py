@@ -44,12 +44,10 @@ def rank(key_hash: int, weights: tuple[tuple[float, int], ...]) -> tuple[int, ..
     if len(weights) == 1:
         return (0,)
     scores = []
-    index = 0
-    for share, candidate_salt in weights:
+    for index, (share, candidate_salt) in enumerate(weights):
         x = ((key_hash ^ candidate_salt) + 0x9E3779B97F4A7C15) & _MASK
         x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
         scores.append((log((((x ^ (x >> 31)) >> 11) + 0.5) * _TO_UNIT) / -share, index))
-        index += 1
     scores.sort()
     return tuple([i for _, i in scores])

@@ -1,4 +1,4 @@
-"""How one route's traffic is divided: home, overflow, relief, overload, refusal (docs/decision.md, section 5).
+"""How one route's traffic is divided: home, overflow, relief, overload, refusal (docs/decision.md, sections 3 to 5).
 
 The same arithmetic runs twice. The planner runs it over all routes at once, to learn what each deployment is offered in
 each round and so which fraction it can take; every replica runs it per route with those fractions. Because fractions
@@ -10,15 +10,14 @@ are published per round, a replica's shares are exactly what the planner foresaw
     relief    the same again over candidates that only slow start holds back: pace yields before a refusal does
     overload  what is still left fills healthy candidates to the ceiling, over home shares first, if the tenant shares
 
-Everything here is a fraction of the route's traffic.
+Candidates stand in a lane, nearest first, so that a round touches only those within `spread_ms` of the nearest that is
+still in. Everything here is a fraction of the route's traffic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
-
-from msgspec import Struct
 
 Stage = Literal["overflow", "relief", "overload"]
 
@@ -28,146 +27,92 @@ NOTHING = 1e-9
 """A fraction of a route too small to offer: below one request in a billion."""
 
 
-class Entrant(Struct):
-    """One candidate of one route as the rounds see it. Ratios come from the plan."""
+class Lane:
+    """A route's lasting candidates by position, nearest first, and what each takes in each stage."""
 
-    near_ms: float
-    home_share: float
-    """Of the route, over candidates that pass the lasting filters."""
-    eligible: bool
-    """Passes every filter."""
-    headroom_tokens_per_s: float
-    capacity_tokens_per_s: float
-    admit_home: float
-    """The fraction of its home share that it takes; the captive one on a captive route."""
-    admit_overflow: Sequence[float] = ()
-    admit_relief: Sequence[float] = ()
-    admit_overload: Sequence[float] = ()
-    share_max: float = 1.0
-    """An operator's cap."""
-    home: float = 0.0
-    overflow: float = 0.0
-    relief: float = 0.0
-    overload: float = 0.0
+    __slots__ = ("home", "home_share", "left", "near_ms", "overflow", "overload", "relief", "spread_ms")
 
-    @property
-    def total(self) -> float:
-        return self.home + self.overflow + self.relief + self.overload
+    def __init__(self, near_ms: Sequence[float], spread_ms: float, home_share: dict[int, float]) -> None:
+        self.near_ms = near_ms
+        self.spread_ms = spread_ms
+        self.home_share = home_share
+        self.home: dict[int, float] = {}
+        self.overflow: dict[int, float] = {}
+        self.relief: dict[int, float] = {}
+        self.overload: dict[int, float] = {}
+        self.left = 1.0
+
+    def total(self, position: int) -> float:
+        return (
+            self.home.get(position, 0.0)
+            + self.overflow.get(position, 0.0)
+            + self.relief.get(position, 0.0)
+            + self.overload.get(position, 0.0)
+        )
+
+    def stage(self, name: Stage) -> dict[int, float]:
+        if name == "overflow":
+            return self.overflow
+        return self.relief if name == "relief" else self.overload
+
+    def take_home(self, position: int, ratio: float, share_max: float) -> float:
+        """Give a candidate its admitted home share."""
+        took = min(self.home_share[position] * ratio, share_max)
+        self.home[position] = took
+        self.left = max(0.0, self.left - took)
+        return took
+
+    def take(self, name: Stage, position: int, offered: float, ratio: float, share_max: float) -> float:
+        """Give a candidate its fraction of an offer, within an operator's cap. Does not change what is left."""
+        took = min(offered * ratio, max(0.0, share_max - self.total(position)))
+        if took > 0:
+            taken = self.stage(name)
+            taken[position] = taken.get(position, 0.0) + took
+        return took
 
 
-def home_shares(near_ms: Sequence[float], capacity: Sequence[float], spread_ms: float) -> list[float]:
-    """Shares ∝ capacity · max(0, 1 − (near − nearest) / spread), over candidates that pass the lasting filters.
+def home_shares(near_ms: Sequence[float], capacity: Sequence[float], spread_ms: float) -> dict[int, float]:
+    """Shares ∝ capacity · max(0, 1 − (near − nearest) / spread), by position; `near_ms` rises.
 
-    Continuous in every input. Where no capacity is known the candidates count alike; the sum is 1, or 0 for nobody.
+    Continuous in every input. The sum is 1, or 0 for nobody. Where those within the spread have no capacity at all, the
+    nearest that has some is home; where nobody has, they count alike.
     """
-    if not near_ms:
-        return []
-    if not any(capacity):
-        capacity = [1.0] * len(near_ms)
-    weights = [c * locality(n, min(near_ms), spread_ms) for n, c in zip(near_ms, capacity, strict=True)]
-    total = sum(weights)
-    if total > 0:
-        return [weight / total for weight in weights]
-    # Those within the spread have no capacity at all: the nearest that has some is home.
-    reference = min(n for n, c in zip(near_ms, capacity, strict=True) if c > 0)
-    weights = [c * locality(n, reference, spread_ms) for n, c in zip(near_ms, capacity, strict=True)]
-    total = sum(weights)
-    return [weight / total for weight in weights]
+    parts = offers(near_ms, capacity, spread_ms, reference_must_weigh=False)
+    parts = parts or offers(near_ms, capacity, spread_ms) or offers(near_ms, (1.0,) * len(near_ms), spread_ms)
+    return dict(parts)
 
 
-def locality(near_ms: float, nearest_ms: float, spread_ms: float) -> float:
+def locality(beyond_ms: float, spread_ms: float) -> float:
     """1 for the nearest, falling linearly to 0 at `spread_ms` beyond it."""
-    if near_ms < nearest_ms:
-        return 0.0
     if spread_ms <= 0:
-        return 1.0 if near_ms == nearest_ms else 0.0
-    return max(0.0, 1.0 - (near_ms - nearest_ms) / spread_ms)
+        return 1.0 if beyond_ms <= 0 else 0.0
+    return max(0.0, 1.0 - beyond_ms / spread_ms)
 
 
-def take_home(entrants: Sequence[Entrant]) -> float:
-    """Give each eligible candidate its admitted home share; returns what is left of the route."""
-    left = 1.0
-    for entrant in entrants:
-        if entrant.eligible and entrant.home_share > 0:
-            entrant.home = min(entrant.home_share * entrant.admit_home, entrant.share_max)
-            left -= entrant.home
-    return max(0.0, left)
+def offers(
+    near_ms: Sequence[float], weights: Sequence[float], spread_ms: float, *, reference_must_weigh: bool = True
+) -> list[tuple[int, float]]:
+    """One round's split of 1 over those with a weight: weight · locality, (position, part), nearest first.
 
-
-def offers(weights: Sequence[float], near_ms: Sequence[float], spread_ms: float) -> list[float]:
-    """One round's split of 1 over those still in (weight > 0): weight · locality, the nearest of them as reference."""
-    inside = [n for n, w in zip(near_ms, weights, strict=True) if w > 0]
-    if not inside:
-        return [0.0] * len(weights)
-    reference = min(inside)
-    parts = [w * locality(n, reference, spread_ms) if w > 0 else 0.0 for n, w in zip(near_ms, weights, strict=True)]
-    total = sum(parts)
-    return [part / total for part in parts]
-
-
-def allocate(entrants: Sequence[Entrant], spread_ms: float, *, share_overload: bool) -> float:
-    """Fill in every entrant's shares; returns the refused part. The sum of totals and the refused part is 1."""
-    left = take_home(entrants)
-    if left > NOTHING:
-        left = _rounds(entrants, left, spread_ms, "overflow")
-    if left > NOTHING:
-        left = _rounds(entrants, left, spread_ms, "relief")
-    if left > NOTHING and share_overload:
-        left = _overload(entrants, left, spread_ms)
-    return left if left > NOTHING else 0.0
-
-
-def _rounds(entrants: Sequence[Entrant], left: float, spread_ms: float, stage: Stage) -> float:
-    """Overflow and relief: offer until nothing or nobody is left."""
-    ratios = [getattr(e, f"admit_{stage}") if e.eligible else () for e in entrants]
-    weights = [stage_weight(e, stage) if ratio else 0.0 for e, ratio in zip(entrants, ratios, strict=True)]
-    return _offer(entrants, ratios, weights, left, spread_ms, stage, first_round=0)
-
-
-def _overload(entrants: Sequence[Entrant], left: float, spread_ms: float) -> float:
-    """To the ceiling: over home shares first, then over capacity by nearness."""
-    ratios = [e.admit_overload if e.eligible else () for e in entrants]
-    rest = left
-    for entrant, ratio in zip(entrants, ratios, strict=True):
-        if ratio and entrant.home_share > 0:
-            rest -= take(entrant, left * entrant.home_share, ratio[0], "overload")
-    if rest <= NOTHING:
-        return rest
-    weights = [e.capacity_tokens_per_s if r else 0.0 for e, r in zip(entrants, ratios, strict=True)]
-    return _offer(entrants, ratios, weights, rest, spread_ms, "overload", first_round=1)
-
-
-def _offer(
-    entrants: Sequence[Entrant],
-    ratios: Sequence[Sequence[float]],
-    weights: list[float],
-    left: float,
-    spread_ms: float,
-    stage: Stage,
-    first_round: int,
-) -> float:
-    near = [e.near_ms for e in entrants]
-    for number in range(first_round, first_round + ROUNDS_MAX):
-        split = offers(weights, near, spread_ms)
-        if left <= NOTHING or not any(split):
-            break
-        taken = 0.0
-        for i, part in enumerate(split):
-            if part <= 0:
+    The nearest with a weight is the reference, or the very nearest where `reference_must_weigh` is false.
+    """
+    parts: list[tuple[int, float]] = []
+    total, reference = 0.0, 0.0
+    seen = False
+    for position, weight in enumerate(weights):
+        if not seen:
+            if weight <= 0 and reference_must_weigh:
                 continue
-            ratio = ratio_of(ratios[i], number)
-            offered = left * part
-            took = take(entrants[i], offered, ratio, stage)
-            taken += took
-            if ratio < 1.0 or took < offered * ratio - NOTHING:
-                weights[i] = 0.0
-        left -= taken
-    return max(0.0, left)
-
-
-def stage_weight(entrant: Entrant, stage: Stage) -> float:
-    """What a round divides by: guests go by headroom, the last resorts by capacity."""
-    return entrant.headroom_tokens_per_s if stage == "overflow" else entrant.capacity_tokens_per_s
+            reference, seen = near_ms[position], True
+        beyond = near_ms[position] - reference
+        if beyond >= spread_ms and beyond > 0:
+            break
+        if weight > 0:
+            part = weight * locality(beyond, spread_ms)
+            if part > 0:
+                parts.append((position, part))
+                total += part
+    return [(position, part / total) for position, part in parts]
 
 
 def ratio_of(ratios: Sequence[float], number: int) -> float:
@@ -177,7 +122,35 @@ def ratio_of(ratios: Sequence[float], number: int) -> float:
     return ratios[number] if number < len(ratios) else ratios[-1]
 
 
-def take(entrant: Entrant, offered: float, ratio: float, stage: Stage) -> float:
-    took = min(offered * ratio, max(0.0, entrant.share_max - entrant.total))
-    setattr(entrant, stage, getattr(entrant, stage) + took)
-    return took
+def spread(
+    lane: Lane, name: Stage, weights: list[float], ratios: Sequence[Sequence[float]], share_max: Sequence[float]
+) -> None:
+    """Run one stage for one route with published fractions, until nothing or nobody is left.
+
+    `weights`, `ratios` and `share_max` by position; a weight of 0 is out. Overload's first round goes over home shares.
+    """
+    first = 0
+    if name == "overload":
+        rest = lane.left
+        for position, share in lane.home_share.items():
+            if weights[position] > 0:
+                rest -= lane.take(name, position, lane.left * share, ratio_of(ratios[position], 0), share_max[position])
+        lane.left = max(0.0, rest)
+        first = 1
+    for number in range(first, first + ROUNDS_MAX):
+        split = offers(lane.near_ms, weights, lane.spread_ms) if lane.left > NOTHING else ()
+        if not split:
+            break
+        taken = 0.0
+        for position, part in split:
+            ratio, offered = ratio_of(ratios[position], number), lane.left * part
+            took = lane.take(name, position, offered, ratio, share_max[position])
+            taken += took
+            if leaves(ratio, took, offered):
+                weights[position] = 0.0
+        lane.left = max(0.0, lane.left - taken)
+
+
+def leaves(ratio: float, took: float, offered: float) -> bool:
+    """Whoever takes only part of an offer is full, or capped, and is asked no more."""
+    return ratio < 1.0 or took < offered * ratio - NOTHING

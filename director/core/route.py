@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from director.core import rounds
 from director.core.affinity import route_mark
-from director.core.candidates import Judged, PlanIndex, judge, objective
+from director.core.candidates import Judged, judge, objective
 from director.core.decision import Decision, RejectedCandidate, Rejection, Target
 from director.core.pick import salt
-from director.core.policy import Policy
+from director.core.plan import DeploymentPlan
+from director.core.ranking import ModelIndex, PlanIndex, Reach
 from director.core.request import RouteKey
-from director.core.rounds import Entrant
+from director.core.rounds import Lane, home_shares, spread
 
 REFUSED_SALT = salt("refused")
 SHARE_MIN = 1e-6
@@ -19,79 +19,95 @@ SHARE_MIN = 1e-6
 
 
 class CompiledRoute:
-    """What one route answers from. Immutable, but for its caches (`answers`, `prepared`, `used`)."""
+    """What one route answers from. Immutable, but for its caches (`answers`, `prepared`, `used`).
+
+    Candidates are positions in `reach`: those that pass the lasting filters, nearest first.
+    """
 
     __slots__ = (
+        "_by_region",
+        "_model",
         "answers",
         "answers_bucket",
         "captive",
-        "claimable",
         "drawn",
-        "eligible",
-        "entrants",
         "holders",
-        "judged",
+        "index",
         "key",
+        "lane",
         "mark",
         "prepared",
+        "reach",
         "refused",
         "shares",
-        "targets",
         "used",
         "weights",
     )
 
-    def __init__(self, key: RouteKey, policy: Policy, index: PlanIndex) -> None:
+    def __init__(self, key: RouteKey, index: PlanIndex, previous: CompiledRoute | None = None) -> None:
         self.key = key
-        self.mark = route_mark(key)
-        self.judged: tuple[Judged, ...] = tuple(judge(policy, index, key))
-        self.entrants, self.captive = enter(self.judged, index, objective(policy, key).spread_ms)
-        share_overload = policy.tenants[key.tenant].on_overload == "share"
-        self.refused = rounds.allocate(self.entrants, objective(policy, key).spread_ms, share_overload=share_overload)
-        self.targets: tuple[Target | None, ...] = tuple(
-            Target(j.region, policy.regions[j.region].endpoint, key.model, j.deployment.version)
-            if j.deployment is not None
-            else None
-            for j in self.judged
-        )
-        # Who may be picked, and who may stand in for a failed pick: nearest first.
-        self.holders: tuple[int, ...] = tuple(i for i, e in enumerate(self.entrants) if e.total > SHARE_MIN)
-        self.eligible: tuple[int, ...] = tuple(
-            sorted((i for i, j in enumerate(self.judged) if j.eligible), key=lambda i: (self.entrants[i].near_ms, i))
-        )
-        weights = [(self.entrants[i].total, self._salt(i)) for i in self.holders]
+        self.index = index
+        self.mark: str = previous.mark if previous is not None else route_mark(key)
+        self.reach: Reach = index.reach(key, previous.reach if previous is not None else None)
+        self._model = index.models.get(key.model)
+        # Captive: what it may use is one deployment, so its demand has nowhere else to go.
+        self.captive = len(self.reach.order) == 1
+        self.lane = self._divide(self._model)
+        self.refused = self.lane.left
+        totals = [(position, self.lane.total(position)) for position in self._takers()]
+        self.holders: tuple[int, ...] = tuple([position for position, total in totals if total > SHARE_MIN])
+        weights = [(total, self._salt(position)) for position, total in totals if total > SHARE_MIN]
         if self.refused > SHARE_MIN or not weights:
             weights.append((max(self.refused, SHARE_MIN), REFUSED_SALT))
         self.weights: tuple[tuple[float, int], ...] = tuple(weights)
-        # Whether the key's hash decides anything: the pick, or the reason of a share that has several parts.
-        self.drawn: bool = len(weights) > 1 or any(self.entrants[i].home < self.entrants[i].total for i in self.holders)
+        # Whether the key's hash matters: there is somebody to choose from, or a share with several reasons.
+        self.drawn = len(weights) > 1 or any(self.lane.home.get(p, 0.0) < self.lane.total(p) for p in self.holders)
         self.shares: dict[str, float] = {}
-        for i in self.holders:
-            region = self.judged[i].region
-            self.shares[region] = round(self.shares.get(region, 0.0) + self.entrants[i].total, 6)
-        # Where an affinity token may lead: eligible candidates, and those that only drain.
-        self.claimable: dict[str, tuple[int, ...]] = {}
-        for i, judged in enumerate(self.judged):
-            if judged.eligible or judged.affinity_only:
-                self.claimable[judged.region] = (*self.claimable.get(judged.region, ()), i)
+        for position, total in totals:
+            if total > SHARE_MIN:
+                region = self.deployment(position).region
+                self.shares[region] = round(self.shares.get(region, 0.0) + total, 6)
+        self._by_region: dict[str, tuple[int, ...]] = {}
         self.answers: dict[Any, Decision] = {}
         self.answers_bucket = 0
         self.prepared: dict[Decision, Any] = {}
         self.used = False
 
-    def _salt(self, i: int) -> int:
-        target = self.targets[i]
-        return salt(self.judged[i].region, target.version if target is not None else "")
+    def deployment(self, position: int) -> DeploymentPlan:
+        """The deployment that stands at a position of the reach."""
+        assert self._model is not None
+        return self._model.deployments[self.reach.order[position]]
 
-    @property
-    def nobody(self) -> bool:
-        """No candidate passes the filters."""
-        return not self.eligible
+    def is_eligible(self, position: int) -> bool:
+        """Whether a candidate passes the filters that look at its state too: it may take new sessions."""
+        assert self._model is not None
+        return self._model.eligible[self.reach.order[position]]
+
+    def eligible(self) -> tuple[int, ...]:
+        """Every candidate that may take new sessions, nearest first."""
+        return tuple([position for position in range(len(self.reach.order)) if self.is_eligible(position)])
+
+    def positions_in(self, region: str) -> tuple[int, ...]:
+        """The candidates of one region, where an affinity token for it may lead."""
+        if not self._by_region:
+            for position in range(len(self.reach.order)):
+                name = self.deployment(position).region
+                self._by_region[name] = (*self._by_region.get(name, ()), position)
+        return self._by_region.get(region, ())
+
+    def target(self, position: int) -> Target:
+        d = self.deployment(position)
+        return Target(d.region, self.index.policy.regions[d.region].endpoint, d.model, d.version)
+
+    def judged(self) -> list[Judged]:
+        """Every candidate with its rejection or its terms, the long way: for refusals and explanations."""
+        deployments = self._model.deployments if self._model is not None else ()
+        return judge(self.index.policy, self.index.trips, self.index.regions, deployments, self.key)
 
     def rejected(self, exclude: tuple[str, ...] = ()) -> tuple[RejectedCandidate, ...]:
         """Every candidate that may not be used, with its reason; for a request's `exclude` too."""
         out = []
-        for judged in self.judged:
+        for judged in self.judged():
             rejection = judged.rejection
             if rejection is None and judged.region in exclude:
                 rejection = Rejection("request", "excluded", True, "the request excludes this region")
@@ -100,48 +116,51 @@ class CompiledRoute:
                 out.append(RejectedCandidate(judged.region, self.key.model, version, rejection))
         return tuple(out)
 
+    def troubled(self) -> bool:
+        """Whether a permitted region is in trouble or shares move: when DNS answers should live shorter."""
+        for position in range(len(self.reach.order)):
+            d = self.deployment(position)
+            admitted = d.admit_captive if self.captive else d.admit_home
+            if not self.is_eligible(position) or admitted < 1.0 or d.breaker != "closed":
+                return True
+            if self.index.regions[d.region].freshness != "fresh":
+                return True
+        return False
 
-def enter(judged: tuple[Judged, ...], index: PlanIndex, spread_ms: float) -> tuple[list[Entrant], bool]:
-    """Line a route's candidates up for the rounds: home shares over the lasting ones, ratios from the plan.
+    def _takers(self) -> list[int]:
+        lane = self.lane
+        return sorted({*lane.home, *lane.overflow, *lane.relief, *lane.overload})
 
-    Returns them with whether the route is captive: its demand has no other candidate than one.
-    """
-    lasting = [i for i, j in enumerate(judged) if j.lasting]
-    near = [j.nearness.near_ms if j.nearness is not None else 0.0 for j in judged]
-    well = [j.deployment.capacity_well_tokens_per_s if j.deployment is not None else 0.0 for j in judged]
-    home = dict(
-        zip(lasting, rounds.home_shares([near[i] for i in lasting], [well[i] for i in lasting], spread_ms), strict=True)
-    )
-    captive = len(lasting) == 1
-    versions: dict[str, int] = {}
-    for j in judged:
-        if j.eligible:
-            versions[j.region] = versions.get(j.region, 0) + 1
-    entrants = []
-    for i, j in enumerate(judged):
-        d = j.deployment
-        if d is None:
-            entrants.append(
-                Entrant(
-                    near[i], 0.0, eligible=False, headroom_tokens_per_s=0.0, capacity_tokens_per_s=0.0, admit_home=0.0
-                )
-            )
-            continue
-        observed = index.regions.get(j.region)
-        cap = observed.share_cap if observed is not None else None
-        entrants.append(
-            Entrant(
-                near_ms=near[i],
-                home_share=home.get(i, 0.0),
-                eligible=j.eligible,
-                headroom_tokens_per_s=d.headroom_tokens_per_s,
-                capacity_tokens_per_s=d.capacity_tokens_per_s,
-                admit_home=d.admit_captive if captive else d.admit_home,
-                admit_overflow=d.admit_overflow,
-                admit_relief=d.admit_relief,
-                admit_overload=d.admit_overload,
-                # Two versions in one region share the region's cap.
-                share_max=1.0 if cap is None else cap / max(1, versions.get(j.region, 1)),
-            )
-        )
-    return entrants, captive
+    def _salt(self, position: int) -> int:
+        d = self.deployment(position)
+        return salt(d.region, d.version)
+
+    def _divide(self, model: ModelIndex | None) -> Lane:
+        policy = self.index.policy
+        spread_ms = objective(policy, self.key).spread_ms
+        if model is None:
+            return Lane((), spread_ms, {})
+        order = self.reach.order
+        seated = [model.deployments[i] for i in order]
+        eligible = [model.eligible[i] for i in order]
+        share_max = [model.share_max[i] for i in order]
+        well = [d.capacity_well_tokens_per_s for d in seated]
+        lane = Lane(self.reach.near_ms, spread_ms, home_shares(self.reach.near_ms, well, spread_ms))
+        for position in lane.home_share:
+            if eligible[position]:
+                d = seated[position]
+                lane.take_home(position, d.admit_captive if self.captive else d.admit_home, share_max[position])
+        able = [d.capacity_tokens_per_s if fine else 0.0 for d, fine in zip(seated, eligible, strict=True)]
+        if lane.left > 0:
+            weights = [
+                d.headroom_tokens_per_s if fine and d.admit_overflow else 0.0
+                for d, fine in zip(seated, eligible, strict=True)
+            ]
+            spread(lane, "overflow", weights, [d.admit_overflow for d in seated], share_max)
+        if lane.left > 0:
+            weights = [c if d.admit_relief else 0.0 for c, d in zip(able, seated, strict=True)]
+            spread(lane, "relief", weights, [d.admit_relief for d in seated], share_max)
+        if lane.left > 0 and policy.tenants[self.key.tenant].on_overload == "share":
+            weights = [c if d.admit_overload else 0.0 for c, d in zip(able, seated, strict=True)]
+            spread(lane, "overload", weights, [d.admit_overload for d in seated], share_max)
+        return lane

@@ -7,9 +7,9 @@ bounded, and forgets the route that was compiled longest ago.
 from __future__ import annotations
 
 from director.core.affinity import KeyRing
-from director.core.candidates import PlanIndex
 from director.core.plan import Plan
 from director.core.policy import Policy, Tenant
+from director.core.ranking import PlanIndex
 from director.core.request import Request, RouteKey
 from director.core.route import CompiledRoute
 
@@ -32,7 +32,9 @@ class RoutingTable:
         self.policy = policy
         self.keyring = keyring
         self.routes_max = routes_max
-        self.index = PlanIndex(policy, plan.regions, plan.deployments)
+        self.index: PlanIndex = PlanIndex(
+            policy, plan.regions, plan.deployments, previous.index if previous is not None else None
+        )
         self.models = frozenset(plan.models_served) & frozenset(policy.models)
         self.tenant_class = tenant_classes(policy)
         self._routes: dict[RouteKey, CompiledRoute] = {}
@@ -57,7 +59,7 @@ class RoutingTable:
         if found is None:
             if len(self._routes) >= self.routes_max:
                 del self._routes[next(iter(self._routes))]
-            found = self._routes[key] = CompiledRoute(key, self.policy, self.index)
+            found = self._routes[key] = CompiledRoute(key, self.index)
         found.used = True
         return found
 
@@ -69,7 +71,7 @@ class RoutingTable:
         for key, old in tuple(previous._routes.items()):
             known = key.tenant in self.policy.tenants and key.model in self.models
             if old.used and known and self.tenant_class[key.tenant] == key.tenant:
-                self._routes[key] = CompiledRoute(key, self.policy, self.index)
+                self._routes[key] = CompiledRoute(key, self.index, old)
 
 
 def tenant_classes(policy: Policy) -> dict[str, str]:

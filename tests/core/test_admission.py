@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from director.core.admission import Flow, Room, admit
 from director.core.plan import DeploymentKey
 from director.core.policy import Planner
-from director.core.rounds import Entrant, allocate, home_shares
+from director.core.rounds import Lane, home_shares, spread
 
 SETTINGS = Planner()
 NAMES = ["a", "b", "c", "d"]
@@ -34,22 +33,19 @@ def fleets(draw: st.DrawFn) -> tuple[list[Room], list[Flow]]:
         )
         for name in NAMES
     ]
+    for room in rooms:
+        room.capacity_now = room.capacity
     flows = []
     for _ in range(draw(st.integers(1, 5))):
-        permitted = draw(st.lists(st.booleans(), min_size=4, max_size=4))
-        near = [draw(st.floats(0, 100)) for _ in NAMES]
-        spread_ms = draw(st.floats(1, 80))
-        lasting = [i for i in range(4) if permitted[i]]
-        home = home_shares([near[i] for i in lasting], [rooms[i].capacity for i in lasting], spread_ms)
-        shares = dict(zip(lasting, home, strict=True))
-        entrants = [
-            Entrant(near[i], shares.get(i, 0.0), permitted[i] and rooms[i].usable, 0.0, rooms[i].capacity, 0.0)
-            for i in range(4)
-        ]
-        flows.append(
-            Flow(draw(st.floats(0, 2000)), spread_ms, len(lasting) == 1, draw(st.booleans()), entrants, list(rooms))
-        )
+        permitted = [room for room in rooms if draw(st.booleans())]
+        near = sorted(draw(st.floats(0, 100)) for _ in permitted)
+        lane = lane_of(near, permitted, draw(st.floats(1, 80)))
+        flows.append(Flow(draw(st.floats(0, 2000)), len(permitted) == 1, draw(st.booleans()), lane, permitted))
     return rooms, flows
+
+
+def lane_of(near: list[float], rooms: list[Room], spread_ms: float) -> Lane:
+    return Lane(near, spread_ms, home_shares(near, [room.capacity for room in rooms], spread_ms))
 
 
 def run(rooms: list[Room], flows: list[Flow]) -> None:
@@ -63,26 +59,25 @@ def test_replicas_see_what_the_planner_foresaw(fleet: tuple[list[Room], list[Flo
     rooms, flows = fleet
     run(rooms, flows)
     for flow in flows:
-        alone = [
-            Entrant(
-                e.near_ms,
-                e.home_share,
-                e.eligible,
-                r.headroom,
-                r.capacity,
-                r.admit_captive if flow.captive else r.admit_home,
-                r.admit_overflow,
-                r.admit_relief,
-                r.admit_overload,
-            )
-            for e, r in zip(flow.entrants, flow.rooms, strict=True)
-            if r is not None
-        ]
-        refused = allocate(alone, flow.spread_ms, share_overload=flow.share_overload)
+        near = list(flow.lane.near_ms)
+        alone = lane_of(near, flow.rooms, flow.lane.spread_ms)
+        share_max = [1.0] * len(near)
+        for position in alone.home_share:
+            room = flow.rooms[position]
+            if room.usable:
+                alone.take_home(position, room.admit_captive if flow.captive else room.admit_home, 1.0)
+        for stage in ("overflow", "relief", "overload"):
+            ratios = [getattr(room, f"admit_{stage}") for room in flow.rooms]
+            weights = [
+                (room.headroom if stage == "overflow" else room.capacity_now) if ratio else 0.0
+                for room, ratio in zip(flow.rooms, ratios, strict=True)
+            ]
+            if alone.left > 0 and (stage != "overload" or flow.share_overload):
+                spread(alone, stage, weights, ratios, share_max)  # type: ignore[arg-type]
         if flow.demand > 1:
-            assert refused == pytest.approx(flow.left, abs=1e-4)
-            for foreseen, happens in zip(flow.entrants, alone, strict=True):
-                assert happens.total == pytest.approx(foreseen.total, abs=1e-4)
+            assert alone.left == pytest.approx(flow.lane.left, abs=1e-4)
+            for position in range(len(near)):
+                assert alone.total(position) == pytest.approx(flow.lane.total(position), abs=1e-4)
 
 
 @settings(max_examples=300, deadline=None)
@@ -91,11 +86,13 @@ def test_nobody_is_filled_beyond_what_their_stage_allows(fleet: tuple[list[Room]
     """No room beyond the ceiling; nobody who sheds takes guests; nobody who is out takes anything."""
     rooms, flows = fleet
     run(rooms, flows)
-    for i, room in enumerate(rooms):
-        taken = sum(f.demand * f.entrants[i].total * room.kappa for f in flows) + min(room.pinned, 0.9 * room.capacity)
+    for room in rooms:
+        places = [(f, f.rooms.index(room)) for f in flows if room in f.rooms]
+        taken = sum(f.demand * f.lane.total(i) * room.kappa for f, i in places)
+        taken += min(room.pinned, 0.9 * room.capacity)
         if room.usable:
             assert taken <= SETTINGS.overload_ceiling * room.capacity * (1 + 1e-6) + 1e-6
-            guests = sum(f.demand * f.entrants[i].overflow * room.kappa for f in flows)
+            guests = sum(f.demand * f.lane.overflow.get(i, 0.0) * room.kappa for f, i in places)
             if guests > 1e-6:
                 assert room.admit_home >= 1 - 1e-9
                 residents = room.offered + room.pinned
@@ -111,23 +108,28 @@ def test_nothing_is_refused_while_a_permitted_region_has_headroom(fleet: tuple[l
     rooms, flows = fleet
     run(rooms, flows)
     for flow in flows:
-        if flow.share_overload and flow.left * flow.demand > 1e-3:
-            for i, room in enumerate(rooms):
-                if flow.entrants[i].eligible and room.trial_ratio is None:
+        if flow.share_overload and flow.lane.left * flow.demand > 1e-3:
+            for room in flow.rooms:
+                if room.usable and room.trial_ratio is None:
                     assert room.taken >= SETTINGS.overload_ceiling * room.capacity * (1 - 1e-6) - 1e-6
 
 
 @settings(max_examples=200, deadline=None)
-@given(fleet=fleets(), which=st.integers(0, 3), nudge=st.floats(-1e-7, 1e-7))
-def test_shares_are_continuous_in_nearness(fleet: tuple[list[Room], list[Flow]], which: int, nudge: float) -> None:
+@given(
+    near=st.lists(st.floats(0, 100), min_size=2, max_size=5),
+    capacity=st.lists(st.floats(1, 1000), min_size=5, max_size=5),
+    which=st.integers(0, 4),
+    nudge=st.floats(-1e-7, 1e-7),
+    spread_ms=st.floats(1, 80),
+)
+def test_shares_are_continuous_in_nearness(
+    near: list[float], capacity: list[float], which: int, nudge: float, spread_ms: float
+) -> None:
     """Moving a region by a hair moves its home shares by no more than a hair: there is no cliff."""
-    _, flows = fleet
-    flow = flows[0]
-    near = [e.near_ms for e in flow.entrants]
-    capacity = [e.capacity_tokens_per_s + 1.0 for e in flow.entrants]
-    before = home_shares(near, capacity, flow.spread_ms)
+    which %= len(near)
+    before = home_of(near, capacity, spread_ms)
     near[which] += nudge
-    after = home_shares(near, capacity, flow.spread_ms)
+    after = home_of(near, capacity, spread_ms)
     assert after == pytest.approx(before, abs=1e-3)
 
 
@@ -143,38 +145,51 @@ def test_a_region_that_gets_nearer_never_loses_home_share(
 ) -> None:
     """Nearness helps, always."""
     which %= len(near)
-    before = home_shares(near, capacity[: len(near)], spread_ms)
+    before = home_of(near, capacity, spread_ms)
     near[which] = max(0.0, near[which] - closer)
-    after = home_shares(near, capacity[: len(near)], spread_ms)
+    after = home_of(near, capacity, spread_ms)
     assert after[which] >= before[which] - 1e-9
     assert sum(after) == pytest.approx(1)
 
 
+def home_of(near: list[float], capacity: list[float], spread_ms: float) -> list[float]:
+    """Home shares by region, however the regions are ordered."""
+    order = sorted(range(len(near)), key=lambda i: near[i])
+    shares = home_shares([near[i] for i in order], [capacity[i] for i in order], spread_ms)
+    return [shares.get(order.index(i), 0.0) for i in range(len(near))]
+
+
 def test_a_room_that_only_slow_start_holds_back_gives_relief_before_a_refusal() -> None:
     """A returning region climbs slowly, unless the alternative is to turn requests away."""
-    key = DeploymentKey("a", "m", "1")
-    room = Room(key, 1000.0, True, True, None, 0.0, 1.0, admit_home_before=0.0, guest_gate=0.0, admit_rise_max=0.02)
-    entrant = Entrant(10.0, 1.0, True, 0.0, 1000.0, 0.0)
-    flow = Flow(500.0, 10.0, False, False, [entrant], [room])
+    room = a_room("a", 1000.0, admit_home_before=0.0, guest_gate=0.0)
+    flow = Flow(500.0, False, False, lane_of([10.0], [room], 10.0), [room])
     run([room], [flow])
-    assert entrant.home == pytest.approx(0.02)
-    assert entrant.relief == pytest.approx(0.98)
-    assert flow.left == 0
+    assert flow.lane.home[0] == pytest.approx(0.02)
+    assert flow.lane.relief[0] == pytest.approx(0.98)
+    assert flow.lane.left == 0
 
 
 def test_equal_rooms_fill_alike() -> None:
     """Two equal regions at equal distance take equal guests."""
-    rooms = [
-        Room(DeploymentKey(n, "m", "1"), c, True, True, None, 0.0, 1.0, 1.0, 1.0, 0.02)
-        for n, c in (("home", 100.0), ("x", 1000.0), ("y", 1000.0))
-    ]
-    entrants = [
-        Entrant(10.0, 1.0, True, 0.0, 100.0, 0.0),
-        Entrant(50.0, 0.0, True, 0.0, 1000.0, 0.0),
-        Entrant(50.0, 0.0, True, 0.0, 1000.0, 0.0),
-    ]
-    flow = Flow(1000.0, 10.0, False, True, entrants, list(rooms))
+    rooms = [a_room("home", 100.0), a_room("x", 1000.0), a_room("y", 1000.0)]
+    flow = Flow(1000.0, False, True, lane_of([10.0, 50.0, 50.0], rooms, 10.0), rooms)
     run(rooms, [flow])
-    assert entrants[0].home == pytest.approx(0.09)
-    assert entrants[1].overflow == entrants[2].overflow == pytest.approx(0.455)
-    assert structs.asdict(rooms[0])["admit_overflow"] == ()
+    assert flow.lane.home == {0: pytest.approx(0.09)}
+    assert flow.lane.overflow == {1: pytest.approx(0.455), 2: pytest.approx(0.455)}
+    assert rooms[0].admit_overflow == ()
+
+
+def a_room(name: str, capacity: float, **fields: float) -> Room:
+    defaults: dict[str, float] = {"admit_home_before": 1.0, "guest_gate": 1.0}
+    return Room(
+        DeploymentKey(name, "m", "1"),
+        capacity,
+        True,
+        True,
+        None,
+        0.0,
+        1.0,
+        admit_rise_max=0.02,
+        capacity_now=capacity,
+        **{**defaults, **fields},
+    )

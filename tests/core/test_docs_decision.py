@@ -15,7 +15,7 @@ from director.core.explain import dns_follows_within_s
 from director.core.filters import FILTERS, Candidate, RouteContext
 from director.core.plan import DeploymentKey, OperatorMark, RegionPlan
 from director.core.policy import DnsName, DnsZone, Objective, Planner, Probe, Region, Residency, Tenant
-from director.core.rounds import Entrant, home_shares
+from director.core.rounds import Lane, home_shares
 from director.core.state import ProbeMemory, RegionMemory
 from tests.core.worlds import MODEL, NOW_MS, make_deployment, make_policy
 
@@ -82,7 +82,8 @@ def test_filters() -> None:
 def test_home_shares(row: list[str]) -> None:
     """Worked home shares."""
     near, capacity, spread_ms, shares = row
-    assert home_shares(numbers(near), numbers(capacity), float(spread_ms)) == pytest.approx(numbers(shares), abs=6e-4)
+    got = home_shares(numbers(near), numbers(capacity), float(spread_ms))
+    assert [got.get(i, 0.0) for i in range(len(numbers(near)))] == pytest.approx(numbers(shares), abs=6e-4)
 
 
 @pytest.mark.parametrize("row", table("capacity", "demand", "pinned", "first", "second", "refused", "overloaded"))
@@ -91,15 +92,14 @@ def test_admissions(row: list[str]) -> None:
     capacity, demand, pinned = numbers(row[0]), float(row[1]), float(row[2])
     first, second, refused, overloaded = (float(cell) for cell in row[3:])
     rooms = [
-        Room(DeploymentKey(name, "m", "1"), c, c > 0, True, None, held, 1.0, 1.0, 1.0, 0.02)
+        Room(DeploymentKey(name, "m", "1"), c, c > 0, True, None, held, 1.0, 1.0, 1.0, 0.02, c, c)
         for name, c, held in zip("ab", capacity, (pinned, 0.0), strict=True)
     ]
-    entrants = [Entrant(10.0 + 30 * i, float(i == 0), c > 0, 0.0, c, 0.0) for i, c in enumerate(capacity)]
-    flow = Flow(demand, 20.0, False, True, entrants, list(rooms))
-    admit({room.key: room for room in rooms}, [flow], Planner())
-    assert [e.total for e in entrants] == pytest.approx([first, second], abs=6e-4)
-    assert flow.left == pytest.approx(refused, abs=6e-4)
-    assert sum(e.overload for e in entrants) == pytest.approx(overloaded, abs=6e-4)
+    lane = Lane([10.0, 40.0], 20.0, {0: 1.0})
+    admit({room.key: room for room in rooms}, [Flow(demand, False, True, lane, rooms)], Planner())
+    assert [lane.total(0), lane.total(1)] == pytest.approx([first, second], abs=6e-4)
+    assert lane.left == pytest.approx(refused, abs=6e-4)
+    assert sum(lane.overload.values()) == pytest.approx(overloaded, abs=6e-4)
 
 
 def test_breaker() -> None:

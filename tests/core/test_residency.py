@@ -122,10 +122,36 @@ def test_what_a_route_takes_and_refuses_is_all_there_is(world: tuple[Policy, Pla
     policy, plan = world
     table = RoutingTable(plan, policy, KEYRING)
     route = table.route(table.route_key(Request("t", MODEL, "here", key)))
-    assert abs(sum(e.total for e in route.entrants) + route.refused - 1) < 1e-6
-    assert all(
-        judged.eligible or entrant.total == 0 for judged, entrant in zip(route.judged, route.entrants, strict=True)
-    )
+    assert abs(sum(map(route.lane.total, range(len(route.reach.order)))) + route.refused - 1) < 1e-6
+    assert all(route.is_eligible(i) for i in range(len(route.reach.order)) if route.lane.total(i) > 0)
+
+
+@settings(max_examples=300)
+@given(
+    world=worlds(),
+    tenant=st.sampled_from(["t", "other"]),
+    narrowed=tags,
+    version=st.sampled_from(["*", "1", "2", "[13]"]),
+    adapter=st.sampled_from([None, "a"]),
+    zone=st.sampled_from(["here", "default"]),
+)
+def test_the_short_way_and_the_long_way_agree(
+    world: tuple[Policy, Plan], tenant: str, narrowed: tuple[str, ...], version: str, adapter: str | None, zone: str
+) -> None:
+    """What a route may use, by its ranking, is what the filters allow one after the other; and as near as they say."""
+    policy, plan = world
+    table = RoutingTable(plan, policy, KEYRING)
+    asked = Request(tenant, MODEL, zone, "s", version=version, adapter=adapter, residency=narrowed)
+    route = table.route(table.route_key(asked))
+    judged = {j.deployment.key: j for j in route.judged() if j.deployment is not None}
+    reached = [route.deployment(i) for i in range(len(route.reach.order))]
+    assert {d.key for d in reached} == {key for key, j in judged.items() if j.lasting}
+    for i, d in enumerate(reached):
+        assert route.is_eligible(i) == judged[d.key].eligible
+        near = judged[d.key].nearness
+        assert near is not None
+        assert near.near_ms == route.reach.near_ms[i]
+    assert list(route.reach.near_ms) == sorted(route.reach.near_ms)
 
 
 @given(

@@ -14,15 +14,19 @@ from director.core.filters import availability, breaker, distance, freshness, op
 from director.core.filters.candidate import Candidate, RouteContext
 
 Filter = Callable[[Candidate, RouteContext], Rejection | None]
+StateFilter = Callable[[Candidate, RouteContext | None], Rejection | None]
 
-FILTERS: tuple[Filter, ...] = (
-    residency.reject,
-    tenant.reject,
+BY_RULE: tuple[Filter, ...] = (residency.reject, tenant.reject)
+"""Look at the region's policy and the route's rules alone."""
+BY_SERVICE: tuple[Filter, ...] = (
     freshness.reject_unseen,
     availability.reject_model,
     availability.reject_version,
     availability.reject_adapter,
     distance.reject,
+)
+"""Look at what is served, and how far away."""
+BY_STATE: tuple[StateFilter, ...] = (
     operators.reject_down,
     operators.reject_draining,
     freshness.reject_lost,
@@ -30,6 +34,8 @@ FILTERS: tuple[Filter, ...] = (
     readiness.reject_unhealthy,
     breaker.reject,
 )
+"""Look at the deployment as it is, whatever the route: asked once a plan."""
+FILTERS: tuple[Filter, ...] = (*BY_RULE, *BY_SERVICE, *BY_STATE)
 
 
 def first_rejection(candidate: Candidate, route: RouteContext) -> Rejection | None:
@@ -41,4 +47,4 @@ def first_rejection(candidate: Candidate, route: RouteContext) -> Rejection | No
     return None
 
 
-__all__ = ["FILTERS", "Candidate", "Filter", "RouteContext", "first_rejection"]
+__all__ = ["BY_RULE", "BY_SERVICE", "BY_STATE", "FILTERS", "Candidate", "Filter", "RouteContext", "first_rejection"]

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from director.core.decision import Rejection
 from director.core.filters.candidate import Candidate, RouteContext
+from director.core.plan import DeploymentPlan
 
 
 def reject_model(candidate: Candidate, route: RouteContext) -> Rejection | None:
@@ -26,9 +27,7 @@ def reject_version(candidate: Candidate, route: RouteContext) -> Rejection | Non
 def reject_adapter(candidate: Candidate, route: RouteContext) -> Rejection | None:
     """Refuse deployments where the LoRA adapter is neither loaded nor loadable. Permanent for this request."""
     deployment = candidate.deployment
-    if deployment is None or route.adapter is None:
-        return None
-    if route.adapter in deployment.adapters_loaded or route.adapter in deployment.adapters_loadable:
+    if deployment is None or adapter_at_hand(deployment, route.adapter):
         return None
     return Rejection("availability", "adapter_unavailable", True, f"{route.adapter} is neither loaded nor loadable")
 
@@ -36,3 +35,8 @@ def reject_adapter(candidate: Candidate, route: RouteContext) -> Rejection | Non
 def version_matches(version: str, wanted: str) -> bool:
     """Exact, or a glob with `*`, `?` and `[…]`; case matters."""
     return wanted in ("*", version) or fnmatchcase(version, wanted)
+
+
+def adapter_at_hand(deployment: DeploymentPlan, adapter: str | None) -> bool:
+    """Loaded or loadable, or none wanted."""
+    return adapter is None or adapter in deployment.adapters_loaded or adapter in deployment.adapters_loadable

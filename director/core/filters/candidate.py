@@ -12,7 +12,8 @@ class Candidate(Struct, frozen=True):
     """One model version in one region; `deployment` is None where the region serves no version of the model."""
 
     region: str
-    policy: Region
+    policy: Region | None
+    """None where only state filters are asked."""
     observed: RegionPlan
     deployment: DeploymentPlan | None
     rtt_ms: float

@@ -6,7 +6,7 @@ from director.core.decision import Rejection
 from director.core.filters.candidate import Candidate, RouteContext
 
 
-def reject_down(candidate: Candidate, route: RouteContext) -> Rejection | None:
+def reject_down(candidate: Candidate, route: RouteContext | None) -> Rejection | None:
     """Refuse regions that an operator took out. Permanent until an operator brings them back."""
     mark = candidate.observed.operator
     if mark is not None and mark.kind == "down":
@@ -14,7 +14,7 @@ def reject_down(candidate: Candidate, route: RouteContext) -> Rejection | None:
     return None
 
 
-def reject_draining(candidate: Candidate, route: RouteContext) -> Rejection | None:
+def reject_draining(candidate: Candidate, route: RouteContext | None) -> Rejection | None:
     """Refuse new sessions in regions and deployments that drain. Transient: a drain ends."""
     mark = candidate.observed.operator
     if mark is not None and mark.kind == "drain":

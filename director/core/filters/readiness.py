@@ -6,7 +6,7 @@ from director.core.decision import Rejection
 from director.core.filters.candidate import Candidate, RouteContext
 
 
-def reject_not_ready(candidate: Candidate, route: RouteContext) -> Rejection | None:
+def reject_not_ready(candidate: Candidate, route: RouteContext | None) -> Rejection | None:
     """Refuse deployments without a ready replica, loading or asleep. Transient."""
     deployment = candidate.deployment
     if deployment is None:
@@ -18,7 +18,7 @@ def reject_not_ready(candidate: Candidate, route: RouteContext) -> Rejection | N
     return None
 
 
-def reject_unhealthy(candidate: Candidate, route: RouteContext) -> Rejection | None:
+def reject_unhealthy(candidate: Candidate, route: RouteContext | None) -> Rejection | None:
     """Refuse regions that report themselves, or their gateway, down. Transient."""
     if candidate.observed.health == "down":
         return Rejection("readiness", "unhealthy", False, "the region reports itself down")

@@ -9,7 +9,7 @@ from director.core.policy import Residency
 
 def reject(candidate: Candidate, route: RouteContext) -> Rejection | None:
     """Refuse regions outside the tenant's rule, narrowed by the request. Permanent for this request."""
-    jurisdictions = candidate.policy.jurisdictions
+    jurisdictions = candidate.policy.jurisdictions if candidate.policy is not None else ()
     if not permits(route.tenant.residency, jurisdictions):
         return Rejection("residency", "residency", True, _said(jurisdictions, "the tenant's rule"))
     if route.residency and not any(tag in route.residency for tag in jurisdictions):
