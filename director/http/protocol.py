@@ -5,6 +5,8 @@ small answer's cost. This subclass reads the head first; when the path is the de
 on the connection is outstanding, it calls `decide_http` as soon as the body is there and writes once. When an earlier
 answer is outstanding (pipelining), the request takes the ASGI way, which calls the same function and keeps the order.
 
+A request whose head was seen before is not even parsed (`director.http.heads`).
+
 It also bounds what uvicorn leaves open: the size of a head, and how long an unfinished request or an idle connection
 may stay. One timer per connection looks every few seconds; a timer per request would cost more than the decision.
 """
@@ -21,6 +23,7 @@ from uvicorn.server import ServerState
 from director.http.decision.answer import Answer, problem_answer
 from director.http.decision.endpoint import DecisionState, decide_http, is_decision_path, too_large
 from director.http.decision.question import BODY_BYTES_MAX
+from director.http.heads import HeadMemo, rest_of
 from director.http.problem import Problem
 
 HEAD_BYTES_MAX = 32 * 1024
@@ -32,9 +35,10 @@ IDLE_S_MAX = 75.0
 
 
 class DecisionProtocol(HttpToolsProtocol):
-    """One connection. `state` is set by `protocol_for`."""
+    """One connection. `state` and `heads` are set by `protocol_for`."""
 
     state: DecisionState
+    heads: HeadMemo
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class DecisionProtocol(HttpToolsProtocol):
         self._requests_at_tick = -1
         self._quiet_ticks = 0
         self._watch: asyncio.TimerHandle | None = None
+        self._rest = b""
+        """The last plain head, without its first line: remembered when it comes a second time."""
         self._default_lines = b""
         self._default_headers: list[tuple[bytes, bytes]] = []
 
@@ -83,10 +89,37 @@ class DecisionProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._receiving or not (self.cycle is None or self.cycle.response_complete):
+            self._parse(data)
+            return
+        # Between two messages: these bytes begin a request.
+        framed = self.heads.frame(data)
+        if framed is None:
+            began = self._requests
+            self._parse(data)
+            if self._requests == began + 1 and not self._receiving and not self.transport.is_closing():
+                self._learn(data)
+            return
+        self._unset_keepalive_if_required()
+        self._requests += 1
+        self.server_state.total_requests += 1
+        answer = decide_http(framed.method, framed.target, framed.headers, framed.body, self.state)
+        self._write(answer, keep_alive=True, with_body=True)
+
+    def _parse(self, data: bytes) -> None:
         self._head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self._refuse_head()
+
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of the request that `data` was, if the one before it was the same."""
+        if not is_decision_path(self.url):
+            return
+        rest = rest_of(data, self.headers, len(self._body))
+        if rest is not None and rest == self._rest:
+            self.heads.learn(rest, self.headers, len(self._body))
+        self._rest = rest or b""
 
     def pause_writing(self) -> None:
         """A client that does not read its answers is not read from: its requests would pile up as answers."""
@@ -196,4 +229,5 @@ def protocol_for(state: DecisionState) -> type[DecisionProtocol]:
         pass
 
     BoundProtocol.state = state
+    BoundProtocol.heads = HeadMemo()
     return BoundProtocol
