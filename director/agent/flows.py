@@ -64,13 +64,55 @@ def _rate(voices: Iterable[Voice], *names: str) -> tuple[float | None, str]:
 
 
 def _completed(prefill: Sequence[Voice], ending: Sequence[Voice]) -> tuple[Completed | None, str]:
+    """Tokens as they are worked off. Prompt and generation go together: one without the other would misstate both."""
     requests, _ = _rate(ending, "requests_completed")
-    prompt, prompt_name = _rate(prefill, "finished_prompt_tokens", "prompt_tokens")
-    generation, generation_name = _rate(ending, "finished_generation_tokens", "generation_tokens")
-    if requests is None and prompt is None and generation is None:
+    prompt = [_prompt_tokens_per_s(voice) for voice in prefill if voice.history.rates() is not None]
+    generation = [_generation_tokens_per_s(voice) for voice in ending if voice.history.rates() is not None]
+    known = [found for found in (*prompt, *generation) if found is not None]
+    if requests is None and not known:
         return None, "no counters, or only one scrape of them"
-    names = ", ".join(name for name in (prompt_name, generation_name) if name)
-    return Completed(requests, prompt, generation), f"rate of {names or 'requests'} over the last scrapes"
+    names = " and ".join(sorted({name for _, name in known})) or "requests"
+    origin = f"rates of {names} over the last scrapes"
+    if len(known) < len(prompt) + len(generation) or not prompt or not generation:
+        return Completed(requests), f"{origin}; tokens not known of every replica yet"
+    return Completed(requests, _total(prompt), _total(generation)), origin
+
+
+def _total(parts: Sequence[tuple[float, str] | None]) -> float:
+    return math.fsum(part[0] for part in parts if part is not None)
+
+
+def _prompt_tokens_per_s(voice: Voice) -> tuple[float, str] | None:
+    """As prompts are prefilled. Where only finished requests are counted, with those that run more than before."""
+    rates = voice.history.rates()
+    if rates is None:
+        return None
+    if "prompt_tokens" in rates.per_s:
+        return rates.per_s["prompt_tokens"], "prompt_tokens"
+    finished = rates.per_s.get("finished_prompt_tokens")
+    if finished is None:
+        return None
+    if "requests_completed" not in rates.per_s:
+        return finished, "finished_prompt_tokens"
+    requests = voice.history.moved("requests_completed")
+    if requests < 1:
+        # Nothing was finished yet: idle, or too early to tell.
+        return None if (rates.running_growth_per_s or 0.0) > 0 else (finished, "finished_prompt_tokens")
+    mean = voice.history.moved("finished_prompt_tokens") / requests
+    more = (rates.running_growth_per_s or 0.0) * mean
+    return max(0.0, finished + more), "finished_prompt_tokens and growth of running requests"
+
+
+def _generation_tokens_per_s(voice: Voice) -> tuple[float, str] | None:
+    rates = voice.history.rates()
+    if rates is None:
+        return None
+    if rates.generating_tokens_per_s is not None:
+        return rates.generating_tokens_per_s, "the engine's own throughput"
+    for name in ("generation_tokens", "finished_generation_tokens"):
+        if name in rates.per_s:
+            return rates.per_s[name], name
+    return None
 
 
 def _errors(ending: Sequence[Voice], pickers: Sequence[Voice]) -> tuple[Errors | None, str]:

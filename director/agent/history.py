@@ -8,6 +8,7 @@ An engine first seen, or seen again after a long silence, has no rate until its 
 from __future__ import annotations
 
 from collections import deque
+from statistics import fmean
 
 from msgspec import Struct, field
 
@@ -29,6 +30,8 @@ class _Point(Struct, frozen=True):
     totals: dict[str, float]
     """Counters since the history began, resets taken out."""
     in_flight: float | None
+    running: float | None
+    generating_tokens_per_s: float | None
     ttft_grown: CumulativeBuckets | None
 
 
@@ -37,6 +40,9 @@ class Rates(Struct, frozen=True):
 
     per_s: dict[str, float] = field(default_factory=dict)
     in_flight_growth_per_s: float | None = None
+    running_growth_per_s: float | None = None
+    generating_tokens_per_s: float | None = None
+    """Mean of what the engine said of itself."""
 
 
 class History:
@@ -54,9 +60,8 @@ class History:
             self._points.clear()
             self._last = None
         last, self._last = self._last, reading
-        in_flight = None if reading.running is None else reading.running + (reading.waiting or 0.0)
         if last is None:
-            self._points.append(_Point(at_s, dict.fromkeys(reading.counters, 0.0), in_flight, None))
+            self._points.append(_point(reading, at_s, dict.fromkeys(reading.counters, 0.0), None))
             return
         reset = has_reset(last, reading)
         self.resets += reset
@@ -67,7 +72,7 @@ class History:
         ttft = None
         if reading.ttft_buckets is not None:
             ttft = grown(reading.ttft_buckets, None if reset else last.ttft_buckets or ())
-        self._points.append(_Point(at_s, totals, in_flight, ttft))
+        self._points.append(_point(reading, at_s, totals, ttft))
         while len(self._points) > 2 and self._points[1].at_s < at_s - max(self._rate_window_s, self._latency_window_s):
             self._points.popleft()
 
@@ -80,11 +85,16 @@ class History:
         span_s = newest.at_s - oldest.at_s
         if span_s <= 0:
             return None
-        growth = None
-        if newest.in_flight is not None and oldest.in_flight is not None:
-            growth = (newest.in_flight - oldest.in_flight) / span_s
+        said = [
+            point.generating_tokens_per_s
+            for point in self._points
+            if point.at_s >= oldest.at_s and point.generating_tokens_per_s is not None
+        ]
         return Rates(
-            {name: (total - oldest.totals.get(name, 0.0)) / span_s for name, total in newest.totals.items()}, growth
+            {name: (total - oldest.totals.get(name, 0.0)) / span_s for name, total in newest.totals.items()},
+            _growth(oldest.in_flight, newest.in_flight, span_s),
+            _growth(oldest.running, newest.running, span_s),
+            fmean(said) if said else None,
         )
 
     def moved(self, name: str) -> float:
@@ -104,6 +114,15 @@ class History:
             if point.at_s >= newest_s - window_s:
                 return point if point is not self._points[-1] else self._points[-2]
         return self._points[-2]
+
+
+def _point(reading: Reading, at_s: float, totals: dict[str, float], ttft: CumulativeBuckets | None) -> _Point:
+    in_flight = None if reading.running is None else reading.running + (reading.waiting or 0.0)
+    return _Point(at_s, totals, in_flight, reading.running, reading.generating_tokens_per_s, ttft)
+
+
+def _growth(before: float | None, after: float | None, span_s: float) -> float | None:
+    return None if before is None or after is None else (after - before) / span_s
 
 
 def has_reset(before: Reading, after: Reading) -> bool:

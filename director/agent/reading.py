@@ -33,8 +33,8 @@ COUNTERS = (
     "errors_throttled",
     "errors_client",
 )
-"""Counters a reading may carry. Prompt tokens are counted when prefilled, finished ones when their request is done:
-in a surge the first lead the second by the time a request takes."""
+"""Counters a reading may carry. Prompt tokens are counted when prefilled and generated ones as they come; finished
+ones all at once when their request is done, a request's time later."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -48,6 +48,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     waiting: float | None = None
     kv_usage: float | None = None
     kv_tokens: float | None = None
+    generating_tokens_per_s: float | None = None
+    """What the engine itself says it generates, where its counter counts finished requests only."""
     max_running: float | None = None
     """Of all `ready` replicas together."""
     counters: dict[str, float] = field(default_factory=dict)

@@ -67,6 +67,7 @@ def _sglang(engine: BatchingEngine, served_name: str) -> str:
         lines += _gauge("sglang:num_running_reqs", rank, len(engine.running))
         lines += _gauge("sglang:num_queue_reqs", rank, len(engine.waiting))
         lines += _gauge("sglang:token_usage", rank, engine.kv_usage)
+        lines += _gauge("sglang:gen_throughput", rank, round(engine.generating_tokens_per_s, 2))
         lines += _gauge("sglang:max_total_num_tokens", rank, engine.speed.kv_tokens)
     lines += _counter("sglang:prompt_tokens", label, counters.finished_prompt_tokens)
     lines += _counter("sglang:generation_tokens", label, counters.finished_generated_tokens)

@@ -6,12 +6,16 @@ The more run, the slower each goes and the more they do together, up to a limit:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct, field
 
 TTFT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
+
+THROUGHPUT_S = 2.0
+"""What the throughput gauge is averaged over."""
 
 
 class EngineSpeed(Struct, frozen=True):
@@ -66,6 +70,8 @@ class BatchingEngine:
         self.running: list[Job] = []
         self.waiting: deque[Job] = deque()
         self.counters = EngineCounters()
+        self.generating_tokens_per_s = 0.0
+        """Smoothed over a few seconds."""
         self._at_s = now_s
 
     @property
@@ -139,6 +145,14 @@ class BatchingEngine:
         counters.ttft_buckets[at] += 1
 
     def _decode(self, elapsed_s: float, now_s: float) -> None:
+        before = self.counters.generated_tokens
+        self._decode_jobs(elapsed_s, now_s)
+        rate = (self.counters.generated_tokens - before) / elapsed_s
+        self.generating_tokens_per_s += (1.0 - math.exp(-elapsed_s / THROUGHPUT_S)) * (
+            rate - self.generating_tokens_per_s
+        )
+
+    def _decode_jobs(self, elapsed_s: float, now_s: float) -> None:
         decoding = [job for job in self.running if job.first_token_s is not None]
         if not decoding:
             return

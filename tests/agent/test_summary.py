@@ -64,6 +64,39 @@ def test_arrivals_are_what_ended_and_what_is_more_in_flight() -> None:
     assert report.arrived.tokens_per_s == pytest.approx(4.0 * 1_200)
 
 
+def sglang_dump(running: float, finished: float, throughput: float) -> str:
+    return (
+        f'sglang:num_running_reqs{{model_name="m",tp_rank="0"}} {running}\n'
+        f'sglang:num_queue_reqs{{model_name="m",tp_rank="0"}} 0\nsglang:token_usage{{model_name="m",tp_rank="0"}} 0.1\n'
+        f'sglang:gen_throughput{{model_name="m",tp_rank="0"}} {throughput}\n'
+        f'sglang:num_requests_total{{model_name="m"}} {finished}\n'
+        f'sglang:prompt_tokens_total{{model_name="m"}} {finished * 1_000}\n'
+        f'sglang:generation_tokens_total{{model_name="m"}} {finished * 200}\n'
+    )
+
+
+def test_an_engine_that_fills_does_not_look_slow_because_it_counts_finished_requests_only() -> None:
+    """Nothing is finished yet: tokens are unknown, not 0. Later its own throughput counts, and prompts of what grew."""
+    config = deployment()
+    filling = voice(config, sglang_dump(0, 0, 0), sglang_dump(4, 0, 300))
+    completed = summary(config, filling).report.completed
+    assert completed is not None
+    assert (completed.prompt_tokens_per_s, completed.generation_tokens_per_s) == (None, None)
+    filling.observe(parse(sglang_dump(8, 5, 600)), 110.0)
+    completed = summary(config, filling, at_s=110.0).report.completed
+    assert completed is not None
+    assert completed.prompt_tokens_per_s == pytest.approx((5 * 1_000 + 8 * 1_000) / 10)
+    assert completed.generation_tokens_per_s == pytest.approx((0 + 300 + 600) / 3)
+
+
+def test_an_idle_engines_last_throughput_does_not_stay() -> None:
+    """The gauge keeps its value when nothing runs any more."""
+    config = deployment()
+    report = summary(config, voice(config, sglang_dump(0, 9, 500), sglang_dump(0, 9, 500))).report
+    assert report.completed is not None
+    assert report.completed.generation_tokens_per_s == 0.0
+
+
 def test_a_picker_beside_replicas_counts_arrivals_and_leaves_load_to_them() -> None:
     """Its averages are seconds old; its counter of requests is exact."""
     config = deployment()

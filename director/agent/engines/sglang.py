@@ -1,5 +1,6 @@
 """SGLang. Tensor and pipeline ranks of one engine repeat the same load, so the lowest rank speaks for its engine;
-data-parallel ranks carry loads of their own, which add up. With priority scheduling each gauge comes once as a whole
+data-parallel ranks carry loads of their own, which add up. Its token counters count a request when it is done;
+`gen_throughput` says what is being generated. With priority scheduling each gauge comes once as a whole
 (`priority=""`) and again in parts: the whole is taken.
 """
 
@@ -22,6 +23,7 @@ KV = _names("kv_cache_usage_perc", "token_usage")
 KV_TOKENS = _names("max_total_num_tokens")
 CACHE = _names("cache_config_info")
 TTFT = _names("time_to_first_token_seconds")
+GENERATING = _names("gen_throughput")
 MAX_RUNNING = _names("max_running_requests")
 COUNTERS = {
     "requests_completed": _names("num_requests_total"),
@@ -30,7 +32,7 @@ COUNTERS = {
     "errors_client": _names("num_aborted_requests_total"),
 }
 WANTED = (
-    frozenset(RUNNING + WAITING + KV + KV_TOKENS + CACHE + MAX_RUNNING)
+    frozenset(RUNNING + WAITING + KV + KV_TOKENS + CACHE + GENERATING + MAX_RUNNING)
     | frozenset(f"{name}_bucket" for name in TTFT)
     | frozenset(name for names in COUNTERS.values() for name in names)
 )
@@ -43,10 +45,14 @@ def read(dump: Dump) -> list[Reading]:
 
 def _read_model(dump: Dump, served_name: str | None) -> Reading:
     picker = Picker(dump, having("model_name", served_name))
+    running = picker.total("running", RUNNING)
+    generating = picker.total("generating", GENERATING)
     return Reading(
         served_name=served_name,
         stage=_stage(picker),
-        running=picker.total("running", RUNNING),
+        running=running,
+        # The gauge is set while the engine decodes, and keeps its last value when nothing runs.
+        generating_tokens_per_s=0.0 if generating is not None and not running else generating,
         waiting=picker.total("waiting", WAITING),
         kv_usage=picker.ratio("kv_usage", KV),
         kv_tokens=_kv_tokens(picker),
