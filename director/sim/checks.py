@@ -84,7 +84,7 @@ def _shed(record: Record, check: Check) -> list[float]:
     """The part of the demand that its home (or `region`) does not take, in the window."""
     demand = _demand(record, check)
     first, last = _span(record, check)
-    share = figures.share_series(record, demand, check.region or record.homes[demand])
+    share = figures.share_series(record, demand, check.region or record.homes[demand], new=check.new)
     return [1.0 - value for value in share[first:last]]
 
 

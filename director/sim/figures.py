@@ -14,11 +14,16 @@ BAND_MIN = 0.03
 WINDOW_S = 5
 
 
-def share_series(record: Record, demand: str, region: str) -> list[float]:
-    """The expected share of the demand's requests that enter the region, by second; a quiet second repeats the last."""
+def share_series(record: Record, demand: str, region: str, *, new: bool = False) -> list[float]:
+    """The expected share of the demand's requests that enter the region, by second; a quiet second repeats the last.
+
+    `new`: of those that no affinity bound.
+    """
     stream, out, last = record.streams[demand], [], 0.0
-    for asked, expected in zip(stream.asked, stream.expected[region], strict=True):
-        last = expected / asked if asked else last
+    shares = stream.expected_new[region] if new else stream.expected[region]
+    for asked, bound, expected in zip(stream.asked, stream.bound, shares, strict=True):
+        counted = asked - bound if new else asked
+        last = expected / counted if counted else last
         out.append(last)
     return out
 

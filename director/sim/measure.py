@@ -18,6 +18,10 @@ class StreamRecord:
         """Answered, and then no attempt was served."""
         self.expected = {region: array("d", [0.0]) * seconds for region in regions}
         """Sum over requests of the probability that each went to the region: shares without the dice."""
+        self.expected_new = {region: array("d", [0.0]) * seconds for region in regions}
+        """The same over requests that no affinity bound."""
+        self.bound = array("l", [0]) * seconds
+        """Requests that an affinity bound."""
         self.went = {region: array("l", [0]) * seconds for region in regions}
         self.new = {region: array("l", [0]) * seconds for region in regions}
         """The part of `went` that no affinity bound."""

@@ -197,6 +197,8 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     demand: str | None = None
     from_s: float = 0.0
     until_s: float | None = None
+    new: bool = False
+    """Shares of new requests only, without those that an affinity token bound."""
     argument: float | None = None
     text: str | None = None
     """What a measure looks for, where it looks for a word: a decision's reason, an event's kind."""

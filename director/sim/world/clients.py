@@ -154,12 +154,16 @@ class Clients:
 
     def _count(self, choice: Choice, second: int) -> None:
         mine = self._mine
+        bound = choice.reason == "affinity"
+        mine.bound[second] += bound
         for region, share in choice.shares.items():
             mine.expected[region][second] += share
+            if not bound:
+                mine.expected_new[region][second] += share
         mine.reason(choice.reason, self._record.seconds)[second] += 1
         if choice.region is not None:
             mine.went[choice.region][second] += 1
-            if choice.reason != "affinity":
+            if not bound:
                 mine.new[choice.region][second] += 1
 
 
