@@ -19,60 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from director.core.plan import DeploymentKey
 from director.core.policy import Planner
-from director.core.rounds import NOTHING, ROUNDS_MAX, Lane, Stage, leaves, offers
+from director.core.room import Flow, Room
+from director.core.settle import settle
 
 FULL = 1.0 - 1e-9
-
-
-class Room(Struct):
-    """One deployment while its admissions are worked out. Tokens/s, as the region counts them."""
-
-    key: DeploymentKey
-    capacity: float
-    """Quality and trim included."""
-    usable: bool
-    """No filter that holds for everybody drops it."""
-    fresh: bool
-    trial_ratio: float | None
-    """Half-open: the fraction it may take. None: closed."""
-    pinned: float
-    kappa: float
-    admit_home_before: float
-    """Where slow start climbs from."""
-    guest_gate: float
-    admit_rise_max: float
-    capacity_well: float = 0.0
-    capacity_now: float = 0.0
-    """As published: without the trim."""
-    share_max: float = 1.0
-    """An operator's cap on any route."""
-    offered: float = 0.0
-    captive: float = 0.0
-    taken: float = 0.0
-    release: float = 0.0
-    admit_captive: float = 1.0
-    admit_home_raw: float = 1.0
-    """Before pace."""
-    admit_home: float = 1.0
-    headroom: float = 0.0
-    admit_overflow: tuple[float, ...] = ()
-    admit_relief: tuple[float, ...] = ()
-    admit_overload: tuple[float, ...] = ()
-
-
-class Flow(Struct):
-    """One route's demand on its way to somewhere. `rooms` stand by position in the lane, nearest first."""
-
-    demand: float
-    """New demand, estimated tokens/s."""
-    captive: bool
-    share_overload: bool
-    lane: Lane
-    rooms: list[Room]
 
 
 def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: Planner) -> None:
@@ -85,10 +37,14 @@ def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: 
         _take_home(flow)
     for room in rooms.values():
         _open_for_guests(room, settings)
-    _settle(rooms, flows, "overflow", {r.key: r.headroom for r in rooms.values() if r.headroom > 0})
-    _settle(rooms, flows, "relief", _relief(rooms, settings))
-    sharing = [flow for flow in flows if flow.share_overload]
-    _settle(rooms, sharing, "overload", _to_ceiling(rooms, settings))
+        room.free = room.headroom
+    settle(rooms.values(), flows, "overflow")
+    for room in rooms.values():
+        room.free = _relief(room, settings)
+    settle(rooms.values(), flows, "relief")
+    for room in rooms.values():
+        room.free = _to_ceiling(room, settings)
+    settle(rooms.values(), [flow for flow in flows if flow.share_overload], "overload")
 
 
 def _offer_home(flow: Flow) -> None:
@@ -145,105 +101,18 @@ def _open_for_guests(room: Room, settings: Planner) -> None:
     room.headroom = max(0.0, free) * room.guest_gate
 
 
-def _relief(rooms: Mapping[DeploymentKey, Room], settings: Planner) -> dict[DeploymentKey, float]:
+def _relief(room: Room, settings: Planner) -> float:
     """What slow start alone holds back: given only when the alternative is a refusal or an overload."""
-    out = {}
-    for room in rooms.values():
-        if not (room.usable and room.fresh) or room.trial_ratio is not None:
-            continue
-        full = room.admit_home_raw >= FULL
-        paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
-        free = (settings.overflow_target if full else settings.home_target) * room.capacity - room.taken
-        if paced and free > 0:
-            out[room.key] = free
-    return out
+    if not (room.usable and room.fresh) or room.trial_ratio is not None:
+        return 0.0
+    full = room.admit_home_raw >= FULL
+    paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
+    target = settings.overflow_target if full else settings.home_target
+    return max(0.0, target * room.capacity - room.taken) if paced else 0.0
 
 
-def _to_ceiling(rooms: Mapping[DeploymentKey, Room], settings: Planner) -> dict[DeploymentKey, float]:
+def _to_ceiling(room: Room, settings: Planner) -> float:
     """Last resort: any usable region, stale ones too, up to the ceiling; never one on trial."""
-    out = {}
-    for room in rooms.values():
-        free = settings.overload_ceiling * room.capacity - room.taken
-        if room.usable and room.trial_ratio is None and free > 0:
-            out[room.key] = free
-    return out
-
-
-def _settle(
-    rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], stage: Stage, free: dict[DeploymentKey, float]
-) -> None:
-    """Run one stage's rounds over all routes at once, and keep the fraction that each round's offers got."""
-    ratios: dict[DeploymentKey, list[float]] = {key: [] for key in free}
-    wanting = [_Wanting(flow, stage, free) for flow in flows if flow.lane.left > NOTHING]
-    for number in range(ROUNDS_MAX):
-        over_home = stage == "overload" and number == 0
-        offered: dict[DeploymentKey, float] = {}
-        for wants in wanting:
-            wants.offer(offered, over_home)
-        if not offered and not over_home:
-            break
-        for key, history in ratios.items():
-            want = offered.get(key, 0.0)
-            history.append(1.0 if want <= free[key] else max(0.0, free[key] / want))
-        for wants in wanting:
-            wants.take(number, ratios, free, over_home)
-        wanting = [wants for wants in wanting if wants.flow.lane.left > NOTHING]
-    for key, history in ratios.items():
-        setattr(rooms[key], f"admit_{stage}", _shortened(history, open_still=free[key] > 0))
-
-
-def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
-    """Fractions by round, where the last repeats: whoever has room left goes on taking all, whoever is full nothing."""
-    out = [round(ratio, 6) for ratio in history]
-    out.append(1.0 if open_still else 0.0)
-    while len(out) > 1 and out[-1] == out[-2]:
-        out.pop()
-    return tuple(out)
-
-
-class _Wanting:
-    """One route's offers in one stage."""
-
-    __slots__ = ("flow", "parts", "stage", "weights")
-
-    def __init__(self, flow: Flow, stage: Stage, free: Mapping[DeploymentKey, float]) -> None:
-        self.flow = flow
-        self.stage: Stage = stage
-        # Guests go by headroom, the last resorts by capacity.
-        self.weights = [
-            (room.headroom if stage == "overflow" else room.capacity_now) if room.key in free else 0.0
-            for room in flow.rooms
-        ]
-        self.parts: list[tuple[int, float]] = []
-
-    def offer(self, offered: dict[DeploymentKey, float], over_home: bool) -> None:
-        """Split what is left over those still in, and add it to what each is offered, in its own tokens."""
-        lane, demand = self.flow.lane, self.flow.demand
-        if over_home:
-            self.parts = [(p, share) for p, share in lane.home_share.items() if self.weights[p] > 0]
-        else:
-            self.parts = offers(lane.near_ms, self.weights, lane.spread_ms)
-        for position, part in self.parts:
-            room = self.flow.rooms[position]
-            offered[room.key] = offered.get(room.key, 0.0) + demand * lane.left * part * room.kappa
-
-    def take(
-        self,
-        number: int,
-        ratios: Mapping[DeploymentKey, list[float]],
-        free: dict[DeploymentKey, float],
-        over_home: bool,
-    ) -> None:
-        lane, demand = self.flow.lane, self.flow.demand
-        taken = 0.0
-        for position, part in self.parts:
-            room = self.flow.rooms[position]
-            ratio, offered = ratios[room.key][number], lane.left * part
-            took = lane.take(self.stage, position, offered, ratio, room.share_max)
-            tokens = demand * took * room.kappa
-            free[room.key] = max(0.0, free[room.key] - tokens)
-            room.taken += tokens
-            taken += took
-            if not over_home and leaves(ratio, took, offered):
-                self.weights[position] = 0.0
-        lane.left = max(0.0, lane.left - taken)
+    if not room.usable or room.trial_ratio is not None:
+        return 0.0
+    return max(0.0, settings.overload_ceiling * room.capacity - room.taken)

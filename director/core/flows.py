@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from director.core.admission import Flow, Room
 from director.core.candidates import objective
 from director.core.plan import DeploymentKey, DeploymentPlan, RegionPlan
 from director.core.policy import Policy
 from director.core.ranking import PlanIndex, Reach
 from director.core.request import RouteKey
+from director.core.room import Flow, Room
 from director.core.rounds import Lane, home_shares
 from director.core.state import DeploymentMemory, RouteMemory
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from director.core.admission import Room
 from director.core.plan import DeploymentKey, DeploymentPlan, Plan, RegionPlan
+from director.core.room import Room
 
 ADMISSION_STEP = 0.005
 """Admissions that differ by less than half a percent are the same admission."""

@@ -64,7 +64,9 @@ class Lane:
 
     def take(self, name: Stage, position: int, offered: float, ratio: float, share_max: float) -> float:
         """Give a candidate its fraction of an offer, within an operator's cap. Does not change what is left."""
-        took = min(offered * ratio, max(0.0, share_max - self.total(position)))
+        took = offered * ratio
+        if share_max < 1.0:
+            took = min(took, max(0.0, share_max - self.total(position)))
         if took > 0:
             taken = self.stage(name)
             taken[position] = taken.get(position, 0.0) + took
@@ -82,33 +84,33 @@ def home_shares(near_ms: Sequence[float], capacity: Sequence[float], spread_ms: 
     return dict(parts)
 
 
-def locality(beyond_ms: float, spread_ms: float) -> float:
-    """1 for the nearest, falling linearly to 0 at `spread_ms` beyond it."""
-    if spread_ms <= 0:
-        return 1.0 if beyond_ms <= 0 else 0.0
-    return max(0.0, 1.0 - beyond_ms / spread_ms)
-
-
 def offers(
-    near_ms: Sequence[float], weights: Sequence[float], spread_ms: float, *, reference_must_weigh: bool = True
+    near_ms: Sequence[float],
+    weights: Sequence[float],
+    spread_ms: float,
+    *,
+    reference_must_weigh: bool = True,
+    first: int = 0,
 ) -> list[tuple[int, float]]:
     """One round's split of 1 over those with a weight: weight · locality, (position, part), nearest first.
 
-    The nearest with a weight is the reference, or the very nearest where `reference_must_weigh` is false.
+    Locality is 1 for the nearest with a weight and falls linearly to 0 at `spread_ms` beyond it; where
+    `reference_must_weigh` is false the very nearest is the reference. Nobody before `first` has a weight.
     """
+    if reference_must_weigh:
+        while first < len(weights) and weights[first] <= 0:
+            first += 1
+    if first >= len(weights):
+        return []
+    reference, total = near_ms[first], 0.0
     parts: list[tuple[int, float]] = []
-    total, reference = 0.0, 0.0
-    seen = False
-    for position, weight in enumerate(weights):
-        if not seen:
-            if weight <= 0 and reference_must_weigh:
-                continue
-            reference, seen = near_ms[position], True
+    for position in range(first, len(weights)):
         beyond = near_ms[position] - reference
         if beyond >= spread_ms and beyond > 0:
             break
+        weight = weights[position]
         if weight > 0:
-            part = weight * locality(beyond, spread_ms)
+            part = weight * (1.0 - beyond / spread_ms) if beyond > 0 else weight
             if part > 0:
                 parts.append((position, part))
                 total += part

@@ -13,13 +13,14 @@ from typing import NamedTuple
 from msgspec import structs
 
 from director.core import base, breakers, changes, digest, freshness, publish, trim
-from director.core.admission import Room, admit
+from director.core.admission import admit
 from director.core.demand import follow_pinned, follow_routes, rates
 from director.core.events import Event
 from director.core.flows import Memo, flows, rooms
 from director.core.observations import Observations
 from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan, RegionPlan
 from director.core.policy import Policy
+from director.core.room import Room
 from director.core.state import DeploymentMemory, PlannerState, RegionMemory, RouteMemory
 
 DT_S_MAX = 10.0

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from director.core.admission import Flow, Room, admit
+from director.core.admission import admit
 from director.core.plan import DeploymentKey
 from director.core.policy import Planner
+from director.core.room import Flow, Room
 from director.core.rounds import Lane, home_shares, spread
 
 SETTINGS = Planner()

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from director.core import freshness
-from director.core.admission import Flow, Room, admit
+from director.core.admission import admit
 from director.core.breaker import BREAKER_TRANSITIONS
 from director.core.decision import Rejection
 from director.core.explain import dns_follows_within_s
 from director.core.filters import FILTERS, Candidate, RouteContext
 from director.core.plan import DeploymentKey, OperatorMark, RegionPlan
 from director.core.policy import DnsName, DnsZone, Objective, Planner, Probe, Region, Residency, Tenant
+from director.core.room import Flow, Room
 from director.core.rounds import Lane, home_shares
 from director.core.state import ProbeMemory, RegionMemory
 from tests.core.worlds import MODEL, NOW_MS, make_deployment, make_policy

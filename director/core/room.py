@@ -1,0 +1,63 @@
+"""Where demand meets capacity for one tick: a room is a deployment, a flow is a route."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from director.core.plan import DeploymentKey
+from director.core.rounds import Lane
+
+
+class Room(Struct):
+    """One deployment while its admissions are worked out. Tokens/s, as the region counts them."""
+
+    key: DeploymentKey
+    capacity: float
+    """Quality and trim included."""
+    usable: bool
+    """No filter that holds for everybody drops it."""
+    fresh: bool
+    trial_ratio: float | None
+    """Half-open: the fraction it may take. None: closed."""
+    pinned: float
+    kappa: float
+    admit_home_before: float
+    """Where slow start climbs from."""
+    guest_gate: float
+    admit_rise_max: float
+    capacity_well: float = 0.0
+    capacity_now: float = 0.0
+    """As published: without the trim."""
+    share_max: float = 1.0
+    """An operator's cap on any route."""
+    free: float = 0.0
+    """What the stage at hand may still give."""
+    want: float = 0.0
+    """What the round at hand offers."""
+    asked: bool = False
+    """Whether it offers anything."""
+    history: list[float] = []
+    """The fraction that each round of the stage at hand took."""
+    offered: float = 0.0
+    captive: float = 0.0
+    taken: float = 0.0
+    release: float = 0.0
+    admit_captive: float = 1.0
+    admit_home_raw: float = 1.0
+    """Before pace."""
+    admit_home: float = 1.0
+    headroom: float = 0.0
+    admit_overflow: tuple[float, ...] = ()
+    admit_relief: tuple[float, ...] = ()
+    admit_overload: tuple[float, ...] = ()
+
+
+class Flow(Struct):
+    """One route's demand on its way to somewhere. `rooms` stand by position in the lane, nearest first."""
+
+    demand: float
+    """New demand, estimated tokens/s."""
+    captive: bool
+    share_overload: bool
+    lane: Lane
+    rooms: list[Room]
