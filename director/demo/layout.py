@@ -110,7 +110,7 @@ AUDIENCES: tuple[Audience, ...] = (
 
 DAY_S = 240.0
 """The demo's day: each part of the world has its peak once in it."""
-PEAK_RATIO = 0.45
+PEAK_RATIO = 0.6
 PEAK_AT = {"europe": 0.25, "us-east": 0.50, "us-west": 0.62, "asia": 0.95}
 """When in the day a zone peaks, as a part of it."""
 
