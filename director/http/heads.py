@@ -9,7 +9,8 @@ and any first line out of the ordinary, goes to the parser. Who may ask is not r
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from director.http.decision.endpoint import PATH
 
@@ -25,7 +26,7 @@ _KEEP_ALIVE = (b"connection", b"keep-alive")
 Headers = list[tuple[bytes, bytes]]
 
 
-class Framed(NamedTuple):
+class Framed(Struct, frozen=True, gc=False):
     """A whole request."""
 
     method: bytes

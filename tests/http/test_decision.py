@@ -275,7 +275,8 @@ async def test_a_new_plan_changes_the_next_answer(ask: Asked, view: FakeView) ->
     """Prepared bytes never outlive their plan: epoch and region are those of the plan in use."""
     assert (await ask(json=QUESTION)).json()["plan"]["epoch"] == 1841
     down = OperatorMark("down", "ops", "maintenance")
-    regions = (RegionPlan("eu-west-1", "fresh", operator=down), RegionPlan("eu-central-1", "fresh"))
+    rest = (RegionPlan("eu-central-1", "fresh"), RegionPlan("us-east-1", "fresh"))
+    regions = (RegionPlan("eu-west-1", "fresh", operator=down), *rest)
     view.serve(plan(1850, regions=regions))
     reply = await ask(json=QUESTION)
     assert reply.json()["plan"]["epoch"] == 1850

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from director.http import protocol
-from director.http.heads import HeadMemo, rest_of
+from director.http.heads import Framed, HeadMemo, rest_of
 from director.http.serve import running_http
 from tests.http.fakes import FakeView
 from tests.http.test_protocol import BODY, HEAD, Connection, get, post
@@ -27,7 +27,7 @@ def learned() -> HeadMemo:
 
 def test_a_known_head_frames_its_request() -> None:
     """Method, target, headers and body are those of the request that was learned."""
-    assert learned().frame(post()) == (b"POST", b"/select-region", HEADERS, BODY)
+    assert learned().frame(post()) == Framed(b"POST", b"/select-region", HEADERS, BODY)
     other = BODY.replace(b'"s"', b'"t"')
     framed = learned().frame(post(other))
     assert framed is not None

@@ -6,10 +6,11 @@ decision (and kept in `route.prepared`, which the route clears together with its
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from director.core.decision import Decision, Refusal
 from director.core.table import RoutingTable
@@ -21,7 +22,7 @@ REUSE_S = 2
 STATIC_HEADERS = (b"X-Director-Static: false\r\n", b"X-Director-Static: true\r\n")
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True, gc=False):
     """Status, header lines (each ending in CRLF; neither Content-Length nor Date among them), body."""
 
     status: int

@@ -82,7 +82,9 @@ def decide_http(
         problem = malformed(*refused.problems)
     state.counters.refused(problem.code)
     answer = problem_answer(problem, mode)
-    return answer._replace(head=answer.head + ALLOW_HEAD) if problem.status == 405 else answer
+    if problem.status == 405:
+        return Answer(answer.status, answer.head + ALLOW_HEAD, answer.body)
+    return answer
 
 
 def too_large() -> Problem:

@@ -42,7 +42,7 @@ _Tags = Annotated[tuple[_Name, ...], Meta(max_length=TAGS_MAX)]
 _Regions = Annotated[tuple[_Name, ...], Meta(max_length=EXCLUDED_MAX)]
 
 
-class Question(Struct, frozen=True, forbid_unknown_fields=True):
+class Question(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The wire form; see CONTRACT names in `docs/http.md`. None where the request does not say."""
 
     tenant: _Name | None = None
