@@ -16,6 +16,8 @@ import time
 
 import structlog
 
+from director.serve.gate import Gate
+
 SUPERVISOR_PID = "DIRECTOR_SUPERVISOR_PID"
 UNUSABLE = 2
 """The exit code of a process that will never start as it was told to."""
@@ -46,13 +48,28 @@ def environment(**extra: str) -> dict[str, str]:
     return {**os.environ, SUPERVISOR_PID: str(os.getpid()), "MALLOC_ARENA_MAX": "1", **extra}
 
 
-class Child:
-    """Keeps one command running until stopped."""
+async def start(module: str, arguments: list[str], env: dict[str, str], gate: Gate) -> asyncio.subprocess.Process:
+    """`python -m MODULE ARGUMENTS`, in a process group of its own: Ctrl-C in a terminal reaches the supervisor alone,
+    which stops the others in order."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        env={**env, **gate.environment},
+        pass_fds=gate.pass_fds,
+        process_group=0,
+    )
 
-    def __init__(self, name: str, arguments: list[str], env: dict[str, str]) -> None:
+
+class Child:
+    """Keeps `director ARGUMENTS` running until stopped. It begins its work when the gate is open."""
+
+    def __init__(self, name: str, arguments: list[str], env: dict[str, str], gate: Gate) -> None:
         self.name = name
         self._arguments = arguments
         self._env = env
+        self._gate = gate
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
 
@@ -65,10 +82,7 @@ class Child:
         back_off_s = BACK_OFF_S_MIN
         while not self._stopping.is_set():
             started_s = time.monotonic()
-            # A process group of its own: Ctrl-C reaches the supervisor alone, which stops the others in order.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "director", *self._arguments, env=self._env, process_group=0
-            )
+            self._process = await start("director", self._arguments, self._env, self._gate)
             code = await self._process.wait()
             if self._stopping.is_set():
                 break

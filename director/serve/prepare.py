@@ -15,7 +15,7 @@ import structlog
 
 from director.policy.load import LoadedPolicy, load
 from director.policy.problem import PolicyInvalid
-from director.serve import logs
+from director.serve import gate, logs
 from director.serve.child import UNUSABLE, die_with_parent
 from director.serve.supervisor import UNAVAILABLE
 from director.store import keys, migrate, policies
@@ -48,6 +48,7 @@ def prepare(url: str, folder: Path | None) -> int:
             return UNUSABLE
         for warning in loaded.warnings:
             log.warning("policy_warning", what=str(warning))
+    gate.wait()
     try:
         migrate.upgrade(url, try_s_max=PATIENCE_S)
         asyncio.run(_fill(url, loaded))

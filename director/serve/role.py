@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,12 +17,18 @@ from collections.abc import Awaitable, Callable
 import structlog
 import uvloop
 
-from director.serve import logs
+from director.serve import gate, logs
 from director.serve.child import UNUSABLE, die_with_parent
 from director.serve.options import Options, Role
 
 SWITCH_S = 0.0005
 """A table is compiled in a thread beside the serving loop: at Python's default of 5 ms it would hold up each answer."""
+
+MODULES: dict[Role, tuple[str, ...]] = {
+    "planner": ("director.planner.run", "director.store.database"),
+    "api": ("director.replica.run", "director.http.serve"),
+    "dns": ("director.replica.run", "director.dns.server"),
+}
 
 log = structlog.get_logger()
 
@@ -33,6 +40,9 @@ def run_role(role: Role, options: Options) -> int:
     if options.database_url is None:
         print(f"director serve --role {role}: set DIRECTOR_DATABASE_URL (or serve without --role)", file=sys.stderr)  # noqa: T201
         return UNUSABLE
+    for module in MODULES[role]:
+        importlib.import_module(module)
+    gate.wait()
     sys.setswitchinterval(SWITCH_S)
     try:
         return uvloop.run(_until_stopped(role, options))

@@ -45,5 +45,8 @@ def read(data: Path) -> Running | None:
 
 
 def remove(data: Path) -> None:
-    with contextlib.suppress(OSError):
-        (data / FILE).unlink()
+    """Take the note back, if it is this process's own."""
+    found = read(data)
+    if found is not None and found.pid == os.getpid():
+        with contextlib.suppress(OSError):
+            (data / FILE).unlink()

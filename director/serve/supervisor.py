@@ -11,12 +11,14 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
 from director.serve import ports, running
-from director.serve.child import UNUSABLE, Child, environment
+from director.serve.child import UNUSABLE, Child, environment, start
+from director.serve.gate import Gate
 from director.serve.options import ROLES, Options
 from director.store.embedded import EmbeddedPostgres
 from director.store.errors import EmbeddedPostgresFailed
@@ -42,14 +44,11 @@ async def supervise(options: Options) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
-        url = options.database_url or await _embedded(options, stack)
-        running.write(
-            options.data,
-            running.Running(pid=os.getpid(), http=options.http_url, dns=options.dns_address, database_url=url),
-        )
-        stack.callback(running.remove, options.data)
-        return await _run(options, environment(DIRECTOR_DATABASE_URL=url), stop)
+    try:
+        server = EmbeddedPostgres(options.data / "postgres") if options.database_url is None else None
+        return await _Tree(options, server, stop).run()
+    except EmbeddedPostgresFailed as error:
+        raise CannotStart(str(error)) from error
 
 
 def _refuse_second(options: Options) -> None:
@@ -60,68 +59,93 @@ def _refuse_second(options: Options) -> None:
         )
 
 
-async def _embedded(options: Options, stack: contextlib.AsyncExitStack) -> str:
-    """Start the embedded server and keep it alive; its URL."""
-    try:
-        server = EmbeddedPostgres(options.data / "postgres")
-        stack.push_async_callback(asyncio.to_thread, server.stop)
-        url = await asyncio.to_thread(server.start)
-    except EmbeddedPostgresFailed as error:
-        raise CannotStart(str(error)) from error
-    keeper = asyncio.create_task(server.supervise(), name="postgres")
-    stack.push_async_callback(_cancel, keeper)
-    return url
+class _Tree:
+    """Everything below this process. Modules load while the database starts; two gates keep the order."""
+
+    def __init__(self, options: Options, server: EmbeddedPostgres | None, stop: asyncio.Event) -> None:
+        self._options = options
+        self._server = server
+        self._stop = stop
+        self._url = options.database_url or (server.url if server is not None else "")
+        self._env = environment(DIRECTOR_DATABASE_URL=self._url)
+        self._database_up = Gate()
+        self._prepared = Gate()
+        self._children = [Child(role, options.arguments(role), self._env, self._prepared) for role in ROLES]
+
+    async def run(self) -> int:
+        async with contextlib.AsyncExitStack() as stack:
+            # Undone in reverse: the roles, then the database, then the note that says where everything is.
+            stack.callback(running.remove, self._options.data)
+            if self._server is not None:
+                stack.push_async_callback(asyncio.to_thread, self._server.stop)
+            preparation = self._start(stack, self._prepare(), "prepare")
+            roles = [self._start(stack, child.run(), child.name) for child in self._children]
+            stack.push_async_callback(self._stop_children)
+            if self._server is not None:
+                await asyncio.to_thread(self._server.start)
+                self._start(stack, self._server.supervise(), "postgres")
+            self._database_up.open()
+            self._note()
+            stopped = self._start(stack, self._stop.wait(), "stop")
+            await asyncio.wait([preparation, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                return 0
+            if preparation.result() not in (0, UNAVAILABLE):
+                return UNUSABLE
+            if preparation.result() == UNAVAILABLE:
+                roles.append(self._start(stack, self._prepare_until_done(), "prepare"))
+            self._prepared.open()
+            return await self._watch(roles, stopped)
+
+    async def _watch(self, tasks: list[asyncio.Task[Any]], stopped: asyncio.Task[Any]) -> int:
+        """Until a stop is asked for, or something says that it can never work as it was told to."""
+        waiting = {stopped, *tasks}
+        while True:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if stopped in done:
+                return 0
+            if any(task.result() == UNUSABLE for task in done):
+                return UNUSABLE
+
+    def _start(self, stack: contextlib.AsyncExitStack, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
+        stack.push_async_callback(_end, task)
+        return task
+
+    async def _stop_children(self) -> None:
+        """The planner goes last: it gives its lease back when nothing asks for plans any more."""
+        for child in reversed(self._children):
+            await child.stop()
+
+    async def _prepare(self) -> int:
+        """Migrate and import the policy, in a process that ends: what it imports weighs on no other."""
+        policy = self._options.policy
+        arguments = ["--policy", str(policy)] if policy is not None else []
+        process = await start("director.serve.prepare", arguments, self._env, self._database_up)
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            raise
+
+    async def _prepare_until_done(self) -> int:
+        while True:
+            await asyncio.sleep(PREPARE_AGAIN_S)
+            code = await self._prepare()
+            if code != UNAVAILABLE:
+                return code
+
+    def _note(self) -> None:
+        options = self._options
+        running.write(
+            options.data,
+            running.Running(pid=os.getpid(), http=options.http_url, dns=options.dns_address, database_url=self._url),
+        )
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
+async def _end(task: asyncio.Task[Any]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-async def _run(options: Options, env: dict[str, str], stop: asyncio.Event) -> int:
-    stopped = asyncio.create_task(stop.wait(), name="stop")
-    code = await _prepare(options, env, stopped)
-    if code == UNUSABLE or stop.is_set():
-        return code if not stop.is_set() else 0
-    children = [Child(role, options.arguments(role), env) for role in ROLES]
-    tasks = [asyncio.create_task(child.run(), name=child.name) for child in children]
-    if code == UNAVAILABLE:
-        tasks.append(asyncio.create_task(_prepare_until_done(options, env, stopped), name="prepare"))
-    try:
-        while True:
-            done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            if stopped in done:
-                return 0
-            for task in done:
-                tasks.remove(task)
-                if task.result() == UNUSABLE:
-                    return UNUSABLE
-    finally:
-        # The planner goes last: it gives its lease back when nothing asks for plans any more.
-        for child in reversed(children):
-            await child.stop()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _prepare_until_done(options: Options, env: dict[str, str], stopped: asyncio.Task[bool]) -> int:
-    while True:
-        await asyncio.sleep(PREPARE_AGAIN_S)
-        code = await _prepare(options, env, stopped)
-        if code != UNAVAILABLE:
-            return code
-
-
-async def _prepare(options: Options, env: dict[str, str], stopped: asyncio.Task[bool]) -> int:
-    """Migrate and import the policy, in a process that ends: what it imports weighs on no other."""
-    arguments = ["--policy", str(options.policy)] if options.policy is not None else []
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "director.serve.prepare", *arguments, env=env, process_group=0
-    )
-    ended = asyncio.create_task(process.wait())
-    await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-    if not ended.done():
-        process.terminate()
-    return await ended
