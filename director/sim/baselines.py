@@ -58,7 +58,8 @@ class Baseline(ABC):
         return regions[min(at, len(regions) - 1)]
 
     def flush(self, now_ms: int) -> None:
-        pass
+        """Demand is nothing to a policy that only reads reports."""
+        return
 
     def tick(self, inputs: Inputs) -> None:
         self._reports = inputs.reports

@@ -7,6 +7,7 @@ this is shared with the core.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -31,11 +32,15 @@ class CheckUnusable(ValueError):
     """The check asks for what the run does not have. The message names the check and what is missing."""
 
 
-def judge(check: Check, records: Mapping[str, Record], prefix: str = "") -> CheckResult:
-    """Measure and compare. A check of a policy that did not run is unusable."""
-    value = _measure(check, records, check.policy)
+Records = Mapping[str, Mapping[str, Record]]
+"""Variant → policy → record."""
+
+
+def judge(check: Check, variants: Records, variant: str = "") -> CheckResult:
+    """Measure and compare. A check of a policy or variant that did not run is unusable."""
+    value = _measure(check, variants, variant, check.policy)
     if check.against is not None:
-        other = _measure(check, records, check.against)
+        other = _measure(check, variants, check.against_variant or variant, check.against)
         value = value / other if other else float("inf") if value else 1.0
     if check.at_most is not None:
         bound, ok = f"≤ {check.at_most:g}", value <= check.at_most
@@ -43,10 +48,13 @@ def judge(check: Check, records: Mapping[str, Record], prefix: str = "") -> Chec
         bound, ok = f"≥ {check.at_least:g}", value >= check.at_least
     else:
         bound, ok = f"= {check.equals:g}", value == check.equals
-    return CheckResult(f"{prefix}{check.name}", round(value, 6), bound, ok)
+    return CheckResult(f"{variant}: {check.name}" if variant else check.name, round(value, 6), bound, ok)
 
 
-def _measure(check: Check, records: Mapping[str, Record], policy: str) -> float:
+def _measure(check: Check, variants: Records, variant: str, policy: str) -> float:
+    if variant not in variants:
+        raise CheckUnusable(f"check {check.name!r}: no variant {variant!r}; expected one of {', '.join(variants)}")
+    records = variants[variant]
     if policy not in records:
         raise CheckUnusable(
             f"check {check.name!r}: policy {policy!r} was not run; expected one of {', '.join(records)}"
@@ -110,8 +118,8 @@ def swing_after_settle(record: Record, check: Check) -> float:
 
 @measure
 def reversals(record: Record, check: Check) -> float:
-    """How often the shed share turned round after moving by `argument` (0.1)."""
-    return float(figures.reversals(_shed(record, check), _argument(check, 0.1)))
+    """How often the shed share turned round after moving by `argument` (0.1), over means of a few seconds."""
+    return float(figures.reversals(figures.means(_shed(record, check)), _argument(check, 0.1)))
 
 
 @measure
@@ -143,7 +151,7 @@ def share_change_max(record: Record, check: Check) -> float:
     for demand in _demands(record, check):
         for region in record.regions:
             share = figures.share_series(record, demand, region)[first:last]
-            worst = max(worst, *(abs(b - a) for a, b in zip(share, share[1:], strict=False)), 0.0)
+            worst = max(worst, *(abs(b - a) for a, b in pairwise(share)), 0.0)
     return worst if worst > _SHARE_STEP else 0.0
 
 
@@ -171,7 +179,7 @@ def mutual_overflow_max(record: Record, check: Check) -> float:
 
 @measure
 def split_sigma_max(record: Record, check: Check) -> float:
-    """How far one second's new requests into `region` lie from `argument` (half) of them all, in standard deviations."""
+    """How far one second's new requests into `region` lie from `argument` (half) of them, in standard deviations."""
     demand, (first, last) = _demand(record, check), _span(record, check)
     new, region = record.streams[demand].new, _regions(record, check)[0]
     worst = 0.0
@@ -229,7 +237,7 @@ def knock_ratio(record: Record, check: Check) -> float:
 
 
 @measure
-def shed_new_final(record: Record, check: Check) -> float:
+def shed_new_ratio(record: Record, check: Check) -> float:
     """The part of the demand's new requests, those that no affinity bound, that went elsewhere in the window."""
     demand, (first, last) = _demand(record, check), _span(record, check)
     new, region = record.streams[demand].new, check.region or record.homes[demand]

@@ -93,9 +93,8 @@ def _x_axis(seconds: int) -> list[str]:
     out, at_s = [], 0.0
     while at_s <= seconds:
         text = f"{at_s / 3600:g} h" if seconds > 7200 else f"{at_s:g} s"
-        out.append(
-            f'<text class="tick" x="{_x(at_s, seconds):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{text}</text>'
-        )
+        where = f'x="{_x(at_s, seconds):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle"'
+        out.append(f'<text class="tick" {where}>{text}</text>')
         at_s += step if seconds <= 7200 else max(3600.0, round(step / 3600) * 3600.0)
     return out
 

@@ -64,13 +64,11 @@ class Results(Struct):
 
 def play(loaded: LoadedScenario, progress: Progress | None = None) -> Results:
     """Run every variant under every policy it names, and judge. `progress` is told each simulated second."""
-    variants: dict[str, dict[str, Record]] = {}
-    checks: list[CheckResult] = []
-    for variant, scenario in loaded.runs.items():
-        records = {policy: Run(scenario, policy).play(progress) for policy in scenario.policies}
-        prefix = f"{variant}: " if variant else ""
-        checks += [judge(check, records, prefix) for check in scenario.checks]
-        variants[variant] = records
+    variants = {
+        variant: {policy: Run(scenario, policy).play(progress) for policy in scenario.policies}
+        for variant, scenario in loaded.runs.items()
+    }
+    checks = [judge(check, variants, variant) for variant, scenario in loaded.runs.items() for check in scenario.checks]
     seed = next(iter(loaded.runs.values())).seed
     return Results(loaded.name, loaded.about, seed, variants, checks)
 

@@ -102,7 +102,7 @@ class TraceFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Bursts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The rate is multiplied by a gamma variate of mean 1 and this coefficient of variation, drawn anew each `every_s`."""
+    """The rate × a gamma variate of mean 1 and this coefficient of variation, drawn anew each `every_s`."""
 
     cv: float
     every_s: float = 1.0
@@ -193,6 +193,8 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "director"
     against: str | None = None
     """A second policy: the value is this policy's figure ÷ the other's."""
+    against_variant: str | None = None
+    """The variant in which the second policy ran, where it is another one."""
     region: str | None = None
     demand: str | None = None
     from_s: float = 0.0

@@ -30,8 +30,8 @@ class Work:
     """One request inside a region."""
 
     __slots__ = (
-        "arrived_s", "cached", "done_s", "entry", "first_token_s", "generated", "number", "overhead_s", "prompt", "session",
-        "stage", "stream", "v_start", "wait_prefill",
+        "arrived_s", "cached", "done_s", "entry", "first_token_s", "generated", "number", "overhead_s", "prompt",
+        "session", "stage", "stream", "v_start", "wait_prefill",
     )  # fmt: skip
 
     def __init__(
