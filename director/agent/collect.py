@@ -15,6 +15,7 @@ from director.agent.discovery import Discovery, DiscoveryFailed, discovery_of
 from director.agent.engines import ENGINES, WANTED
 from director.agent.exposition import ExpositionParser, NotUnderstood
 from director.agent.fetch import Clients, NoAnswer, fetch_dump
+from director.agent.prometheus import STALE_S, InstanceDump, query_url, read_reply
 from director.agent.summary import DeploymentMemory, Summary, summarise
 from director.agent.voice import Voice
 from director.core.report import DeploymentReport, Replicas
@@ -37,8 +38,31 @@ class Place:
         self.discovery: Discovery = discovery_of(source, engine.metrics_path if engine is not None else "/metrics")
         self.voices: dict[str, Voice] = {}
         self.problem: str | None = None
+        self.is_prometheus = source.prometheus is not None
+        self._seen_unix_s: dict[str, float] = {}
+
+    @property
+    def query_url(self) -> str:
+        source = self.source
+        return query_url(source.prometheus or "", self.deployment.engine, source.selector, source.query)
+
+    def hear(self, dumps: dict[str, InstanceDump], at_s: float, now_unix_s: float) -> None:
+        """What Prometheus last scraped from each instance, stamped with when it did on our own clock."""
+        for instance, (dump, at_unix_s) in dumps.items():
+            voice = self.voices.setdefault(instance, Voice(instance, self.deployment, self.source))
+            age_s = now_unix_s - at_unix_s
+            if age_s > STALE_S:
+                voice.fail(f"was last scraped by Prometheus {age_s:.0f} s ago", certain=True)
+            elif at_unix_s > self._seen_unix_s.get(instance, 0.0):
+                self._seen_unix_s[instance] = at_unix_s
+                voice.observe(dump, at_s - age_s)
+        for instance in self.voices.keys() - dumps.keys():
+            # Long enough out of sight that it is not coming back under this name.
+            del self.voices[instance]
 
     async def refresh(self) -> None:
+        if self.is_prometheus:
+            return
         try:
             urls = await self.discovery.find()
         except DiscoveryFailed as error:
@@ -75,7 +99,10 @@ class Collector:
     async def scrape_once(self) -> None:
         """Looks every source up and scrapes every target once, all at the same time."""
         await asyncio.gather(*(place.refresh() for place in self._all_places()))
-        await asyncio.gather(*(self._scrape(key) for key in self._targets()))
+        prometheus = [place for place in self._all_places() if place.is_prometheus]
+        await asyncio.gather(
+            *(self._scrape(key) for key in self._targets()), *(self._ask_prometheus(place) for place in prometheus)
+        )
 
     async def close(self) -> None:
         await self._clients.close()
@@ -109,11 +136,14 @@ class Collector:
         """A target that several deployments share is scraped once for all of them."""
         targets: dict[WatchKey, list[tuple[Place, Voice]]] = {}
         for place in self._all_places():
-            for url, voice in place.voices.items():
+            for url, voice in () if place.is_prometheus else place.voices.items():
                 targets.setdefault((url, place.source.tls), []).append((place, voice))
         return targets
 
     async def _follow(self, place: Place, group: asyncio.TaskGroup) -> None:
+        while place.is_prometheus:
+            await self._ask_prometheus(place)
+            await asyncio.sleep(self._config.interval_s)
         while True:
             await place.refresh()
             if place.problem:
@@ -165,12 +195,28 @@ class Collector:
                 log.exception("reader_crashed", target=url)
                 voice.fail(f"broke the agent's reader: {error!r}", certain=True)
 
+    async def _ask_prometheus(self, place: Place) -> None:
+        """A Prometheus that does not answer twice takes its instances with it: nobody sees them."""
+        self.scrapes += 1
+        try:
+            client = self._clients.of(place.source.tls)
+            text = await fetch_dump(client, place.query_url, self._config.scrape_timeout_s)
+            dumps = read_reply(text)
+        except (NoAnswer, NotUnderstood) as error:
+            self.scrapes_failed += 1
+            place.problem = f"prometheus {place.source.prometheus}: {error}"
+            for voice in place.voices.values():
+                voice.fail(str(error), certain=False)
+            return
+        place.problem = None if dumps else f"prometheus {place.source.prometheus}: the query finds no series"
+        place.hear(dumps, self._clock(), time.time())
+
     def _targets_of(self, key: WatchKey) -> list[tuple[Place, Voice]]:
         url, tls = key
         return [
             (place, place.voices[url])
             for place in self._all_places()
-            if url in place.voices and place.source.tls == tls
+            if url in place.voices and place.source.tls == tls and not place.is_prometheus
         ]
 
 

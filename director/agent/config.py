@@ -77,9 +77,9 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     prometheus: str | None = None
     """Base URL of a Prometheus server that scrapes the replicas."""
     selector: str = ""
-    """Label matchers added to every Prometheus query, such as `namespace="llm"`."""
-    queries: dict[str, str] = {}
-    """Overrides of the shipped queries, by figure."""
+    """Label matchers added to the shipped Prometheus query, such as `namespace="llm"`."""
+    query: str | None = None
+    """A selector in place of the shipped one, which asks for the engine's series by name."""
     stage: StageName | None = None
     metrics_path: str | None = None
     tls: Tls | None = None

@@ -137,8 +137,10 @@ def _check_source(path: str, source: types.Source) -> Iterator[str]:
         yield f"{path}.dns.port: expected 1 to 65535, got {source.dns.port}"
     if source.pool is not None and source.epp is None:
         yield f"{path}.pool: only an epp source has pools"
-    if (source.queries or source.selector) and source.prometheus is None:
-        yield f"{path}: queries and selector belong to a prometheus source"
+    if (source.query is not None or source.selector) and source.prometheus is None:
+        yield f"{path}: query and selector belong to a prometheus source"
+    if source.query is not None and source.selector:
+        yield f"{path}: expected query or selector, not both: a query has its own matchers"
     if source.metrics_path is not None and not source.metrics_path.startswith("/"):
         yield f"{path}.metrics_path: expected a path that begins with /, got {source.metrics_path!r}"
     yield from _check_tls(path, source.tls)
