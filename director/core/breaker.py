@@ -98,6 +98,11 @@ def observe(memory: BreakerMemory, seen: tuple[Seen, ...], settings: Breaker, na
     return structs.replace(memory, trial_successes=successes, tallies=tallies)
 
 
+def is_calm(memory: BreakerMemory) -> bool:
+    """Closed, with nothing held against it: successes and time change nothing."""
+    return memory.state == "closed" and not memory.tallies and not memory.opens
+
+
 def wants_to_open(memory: BreakerMemory, settings: Breaker) -> bool:
     """Closed, with enough failures in the eyes of the region itself or of two reporters."""
     return memory.state == "closed" and _agreed(memory.tallies, settings.failures_to_open)

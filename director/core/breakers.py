@@ -29,12 +29,19 @@ def turn(
     probes = witnesses.from_probes(observations.probes)
     seen: dict[DeploymentKey, tuple[Seen, ...]] = {}
     out: dict[DeploymentKey, DeploymentMemory] = {}
-    for m in memories:
+    for memory in memories:
+        m = memory
         own = witnesses.from_report(m.report, spans.get(m.region, 5.0)) if m.region in reported else None
         words = [*([own] if own is not None else []), *outcomes.get(m.key, ()), *probes.get(m.region, ())]
         seen[m.key] = tuple(words)
-        moved = breaker.observe(m.breaker, seen[m.key], settings, "/".join(m.key), now_ms)
-        out[m.key] = structs.replace(m, breaker=moved, quality=_quality(m, policy, now_ms))
+        quality_now = _quality(m, policy, now_ms)
+        if breaker.is_calm(m.breaker) and all(word.failures <= 0 for word in words):
+            moved = m.breaker
+        else:
+            moved = breaker.observe(m.breaker, seen[m.key], settings, "/".join(m.key), now_ms)
+        if moved is not m.breaker or quality_now != m.quality:
+            m = structs.replace(m, breaker=moved, quality=quality_now)
+        out[m.key] = m
     _open(out, seen, policy, now_ms)
     return [out[m.key] for m in memories]
 
@@ -59,7 +66,7 @@ def _open(
             ejected[m.model] = ejected_after
             held = breaker.trip(m.breaker, "tripped", seen[m.key], policy.breaker, "/".join(m.key), now_ms)
         out[m.key] = structs.replace(m, breaker=held)
-    for m in out.values():
+    for m in tuple(out.values()):
         if m.breaker.held_in and not breaker.wants_to_open(m.breaker, policy.breaker):
             out[m.key] = structs.replace(m, breaker=structs.replace(m.breaker, held_in=False))
 

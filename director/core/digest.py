@@ -56,7 +56,7 @@ def _newcomer(
     if siblings:
         best = max(siblings, key=lambda m: (m.admit_home, m.version))
         return DeploymentMemory(
-            *key,
+            key,
             report=report,
             rate_per_slot=best.rate_per_slot,
             mix=best.mix,
@@ -68,7 +68,7 @@ def _newcomer(
         )
     cold = not warm and any(k.model == key.model for k in memories)
     start = 0.0 if cold else 1.0
-    return DeploymentMemory(*key, report=report, admit_home=start, guest_gate=start)
+    return DeploymentMemory(key, report=report, admit_home=start, guest_gate=start)
 
 
 def _take_deployment(

@@ -39,9 +39,7 @@ class RegionMemory(Struct, frozen=True, array_like=True):
 
 
 class DeploymentMemory(Struct, frozen=True, array_like=True):
-    region: str
-    model: str
-    version: str
+    key: DeploymentKey
     report: DeploymentReport
     """What the region last said of it."""
     reported_at_ms: int = 0
@@ -80,8 +78,16 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
     """How long capacity has been what limits it."""
 
     @property
-    def key(self) -> DeploymentKey:
-        return DeploymentKey(self.region, self.model, self.version)
+    def region(self) -> str:
+        return self.key[0]
+
+    @property
+    def model(self) -> str:
+        return self.key[1]
+
+    @property
+    def version(self) -> str:
+        return self.key[2]
 
 
 class RouteMemory(Struct, frozen=True, array_like=True):
