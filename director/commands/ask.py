@@ -13,6 +13,7 @@ from director.commands import client
 from director.commands.output import json_option, table
 
 WATCH_S = 2.0
+FOLLOW_S = 1.0
 
 watch_option = click.option("--watch", is_flag=True, help=f"Again every {WATCH_S:g} s, until Ctrl-C.")
 
@@ -38,17 +39,24 @@ def plan_command(as_json: bool, watch: bool) -> None:
 @click.option("--kind", help="Of this kind only: drain, breaker, policy, …")
 @click.option("--since", help="From this RFC 3339 time on.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--follow", is_flag=True, help="Go on with what comes, one line each, until Ctrl-C.")
 @json_option
-@watch_option
 def events_command(
-    region: str | None, kind: str | None, since: str | None, limit: int, as_json: bool, watch: bool
+    region: str | None, kind: str | None, since: str | None, limit: int, follow: bool, as_json: bool
 ) -> None:
     """What changed, when, and why: oldest first."""
-
-    def ask() -> Any:
-        return client.get("/events", region=region, kind=kind, since=since, limit=limit)
-
-    _show(ask, _print_events, as_json, watch)
+    wanted = {"region": region, "kind": kind, "limit": limit}
+    found = client.get("/events", since=since, **wanted)
+    if not follow:
+        _print(found, _print_events, as_json)
+        return
+    newest = 0
+    while True:
+        for event in found:
+            newest = max(newest, event["id"])
+            click.echo(msgspec.json.encode(event) if as_json else _event_line(event))
+        _pause(FOLLOW_S)
+        found = client.get("/events", since_id=newest, **wanted)
 
 
 @click.command("explain")
@@ -79,18 +87,27 @@ def explain_command(as_json: bool, **fields: Any) -> None:
 def _show(ask: Callable[[], Any], render: Callable[[Any], None], as_json: bool, watch: bool) -> None:
     while True:
         answer = ask()
-        if as_json:
-            click.echo(msgspec.json.encode(answer))
-        else:
-            if watch:
-                click.clear()
-            render(answer)
+        if watch and not as_json:
+            click.clear()
+        _print(answer, render, as_json)
         if not watch:
             return
-        try:
-            time.sleep(WATCH_S)
-        except KeyboardInterrupt:
-            return
+        _pause(WATCH_S)
+
+
+def _print(answer: Any, render: Callable[[Any], None], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(answer))
+    else:
+        render(answer)
+
+
+def _pause(length_s: float) -> None:
+    """Wait; Ctrl-C is how a person ends it, and no failure."""
+    try:
+        time.sleep(length_s)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(0) from None
 
 
 def _print_regions(answer: dict[str, Any]) -> None:
@@ -140,6 +157,12 @@ def _print_events(answer: list[dict[str, Any]]) -> None:
         change = f"{event['before']} → {event['after']}" if event["before"] or event["after"] else ""
         rows.append((event["at"], event["kind"], what, change, event["who"], event["why"]))
     table(("at", "kind", "what", "change", "who", "why"), rows)
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    what = "/".join(event[name] for name in ("region", "model", "version") if event[name])
+    change = f" {event['before']} → {event['after']}" if event["before"] or event["after"] else ""
+    return f"{event['at']} {event['kind']} {what}{change}: {event['why']} ({event['who']})"
 
 
 def _print_explanation(answer: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from director.commands.output import json_option
+from director.commands.policy_change import apply_command, diff_command, history_command, rollback_command
 
 
 @click.group("policy")
@@ -50,3 +51,7 @@ def schema_command() -> None:
     from director.policy import json_schema
 
     click.echo(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2))
+
+
+for command in (diff_command, apply_command, rollback_command, history_command):
+    policy_group.add_command(command)
