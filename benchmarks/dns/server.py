@@ -12,6 +12,8 @@ import gc
 import os
 import sys
 
+import uvloop
+
 from benchmarks.dns.world import World
 from director.dns.limits import Limits
 from director.dns.server import serve_dns
@@ -34,15 +36,11 @@ async def serve(port: int, workers: int) -> None:
 
 def main() -> None:
     port, workers = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    cpus = sorted(os.sched_getaffinity(0))
-    for worker in range(1, workers):
+    for _ in range(1, workers):
         if os.fork() == 0:
-            os.sched_setaffinity(0, {cpus[worker % len(cpus)]})
-            asyncio.run(serve(port, workers))
+            uvloop.run(serve(port, workers))
             return
-    if workers > 1:
-        os.sched_setaffinity(0, {cpus[0]})
-    asyncio.run(serve(port, workers))
+    uvloop.run(serve(port, workers))
 
 
 if __name__ == "__main__":

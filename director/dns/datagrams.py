@@ -125,6 +125,8 @@ class BatchedDatagrams:
             for messages in (self._in, self._out):
                 messages.headers[_WORDS * i] = self._address_base + i * _ADDRESS_BYTES
                 messages.headers[_WORDS * i + 1] = self._address_bytes
+        # Slots of the out-array that carry another slot's address, until they are sent.
+        self._moved: list[int] = []
         self._control = _wildcard_control(sock, self._in, self._out)
 
     def exchange(self, fast: Fast, complete: Complete) -> int:
@@ -137,6 +139,10 @@ class BatchedDatagrams:
         to_send = self._fill(fast, complete, got)
         if to_send:
             self._send(to_send)
+        if self._moved:
+            for slot in self._moved:
+                self._out.headers[_WORDS * slot] = self._address_base + slot * _ADDRESS_BYTES
+            self._moved.clear()
         return got
 
     def _fill(self, fast: Fast, complete: Complete, got: int) -> int:
@@ -160,7 +166,10 @@ class BatchedDatagrams:
             at = to_send * ANSWER_BYTES_MAX
             out_view[at : at + size] = wire
             out_iov[2 * to_send + 1] = size
-            out_headers[_WORDS * to_send] = self._address_base + i * _ADDRESS_BYTES
+            if to_send != i:
+                # Some query before this one got no answer.
+                self._moved.append(to_send)
+                out_headers[_WORDS * to_send] = self._address_base + i * _ADDRESS_BYTES
             if self._control is not None:
                 self._control.reply(to_send, i)
             to_send += 1

@@ -10,6 +10,7 @@ import socket
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from director.core.pick import hash_key
 from director.dns.memo import Memo
 from director.dns.view import Zones
 
@@ -32,10 +33,11 @@ class Scope(IntEnum):
 class Network:
     """One client network. Compared by identity: `Networks` keeps one object for each."""
 
-    __slots__ = ("scope_bits", "text", "zone")
+    __slots__ = ("key_hash", "scope_bits", "text", "zone")
 
     def __init__(self, text: str, zone: str, bits: int, zone_bits: int) -> None:
         self.text = text
+        self.key_hash = hash_key(text)
         self.zone = zone
         self.scope_bits = (0, min(bits, zone_bits), bits)
         """How many bits an answer used, by Scope."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from director.core.decide import decide_route
 from director.core.decision import Decision, Refusal
+from director.core.pick import rank
 from director.core.policy import Addresses, DnsName, Policy
 from director.core.request import Request
 from director.core.route import CompiledRoute
@@ -29,7 +30,19 @@ class Outcome:
 class NameRoute:
     """One name of the policy for one client zone, under one plan."""
 
-    __slots__ = ("_exclude", "_now_ms", "_outcomes", "_table", "aliases", "name", "picks", "route", "scope", "ttl_s")
+    __slots__ = (
+        "_by_winner",
+        "_exclude",
+        "_now_ms",
+        "_outcomes",
+        "_table",
+        "aliases",
+        "name",
+        "picks",
+        "route",
+        "scope",
+        "ttl_s",
+    )
 
     def __init__(
         self, table: RoutingTable, name: DnsName, zone: str, now_ms: int, *, apex: bool, moving: bool | None = None
@@ -45,6 +58,9 @@ class NameRoute:
         self.ttl_s = min(name.ttl_s, name.ttl_trouble_s) if short else name.ttl_s
         self.picks: dict[Network, Outcome] = {}
         self._outcomes: dict[tuple[tuple[str, str], ...], Outcome] = {}
+        # Who wins the key decides everything, unless further answers or excluded regions depend on the rest of its
+        # order: then each network is decided for itself.
+        self._by_winner: dict[int, Outcome] | None = {} if name.answers == 1 and not self._exclude else None
 
     def pick(self, network: Network) -> Outcome:
         """The same network gets the same outcome for as long as the plan lasts."""
@@ -52,7 +68,16 @@ class NameRoute:
         if found is None:
             if len(self.picks) >= NETWORKS_MAX:
                 self.picks.clear()
-            found = self.picks[network] = self._decide(network.text)
+            found = self.picks[network] = self._find(network)
+        return found
+
+    def _find(self, network: Network) -> Outcome:
+        if self._by_winner is None:
+            return self._decide(network.text)
+        winner = rank(network.key_hash, self.route.weights)[0]
+        found = self._by_winner.get(winner)
+        if found is None:
+            found = self._by_winner[winner] = self._decide(network.text)
         return found
 
     def _decide(self, key: str) -> Outcome:
