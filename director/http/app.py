@@ -13,7 +13,18 @@ from director.http.decision.endpoint import DecisionState, decide_http, is_decis
 from director.http.decision.question import BODY_BYTES_MAX
 from director.http.ingest.handler import put_report
 from director.http.openapi import openapi
-from director.http.operations import events, explain, fallbacks, health, operators, outcomes, page, plans, regions
+from director.http.operations import (
+    events,
+    explain,
+    fallbacks,
+    health,
+    login,
+    operators,
+    outcomes,
+    page,
+    plans,
+    regions,
+)
 from director.http.policies import handlers as policies
 from director.http.problem import Problem, ProblemRaised, database_away
 from director.http.replies import AnyRequest, problem_reply
@@ -54,11 +65,15 @@ def create_app(view: ReplicaView) -> Litestar:
             health.ready,
             health.metrics,
             page.page,
+            login.login_page,
+            login.login,
+            login.logout,
             page.style,
         ],
         state=State({"http": http, "decision": http.decision}),
         exception_handlers={
             ProblemRaised: _problem_raised,
+            page.SentElsewhere: _sent_elsewhere,
             DatabaseUnavailable: _database_unavailable,
             HTTPException: _http_exception,
             Exception: _failed,
@@ -114,6 +129,10 @@ async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
 
 def _problem_raised(_: AnyRequest, raised: ProblemRaised) -> Response[bytes]:
     return problem_reply(raised.problem)
+
+
+def _sent_elsewhere(_: AnyRequest, sent: page.SentElsewhere) -> Response[bytes]:
+    return Response(b"", status_code=303, headers={"location": sent.path, "cache-control": "no-store"})
 
 
 def _database_unavailable(request: AnyRequest, error: DatabaseUnavailable) -> Response[bytes]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from director.http.problem import Problem
 from director.replica.tokens import Grant, TokenTable
 
+SESSION_COOKIE = "director_session"
+
 
 def bearer_token(header: bytes) -> bytes | None:
     """The token of `Authorization: Bearer …`; None for another scheme or none at all."""

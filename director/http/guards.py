@@ -8,7 +8,7 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from director.http.grants import grant_of, require
+from director.http.grants import SESSION_COOKIE, grant_of, require
 from director.http.problem import Problem, ProblemRaised
 from director.http.state import shared
 from director.replica.tokens import Grant
@@ -35,11 +35,19 @@ def who(connection: Connection) -> Grant:
     return _grant(connection)
 
 
+def _session(connection: Connection) -> bytes | None:
+    """A browser's session as a header. It reads only: what changes something wants a token of its own."""
+    token = connection.cookies.get(SESSION_COOKIE)
+    if token is None or connection.scope["method"] not in ("GET", "HEAD"):  # type: ignore[typeddict-item]
+        return None
+    return f"Bearer {token}".encode("latin-1", "replace")
+
+
 def _grant(connection: Connection) -> Grant:
     found = connection.headers.getall("authorization", [])
     if len(found) > 1:
         raise ProblemRaised(Problem(401, "token_invalid", "send one Authorization header"))
-    header = found[0].encode("latin-1") if found else None
+    header = found[0].encode("latin-1") if found else _session(connection)
     grant = grant_of(header, shared(connection.app.state).view.tokens)
     if isinstance(grant, Problem):
         raise ProblemRaised(grant)

@@ -84,6 +84,9 @@ OPERATIONS = (
     Operation("get", "/metrics", "read", "Prometheus text", answers={200: ""}, problems=(401, 403)),
     Operation("get", "/schema/openapi.json", "read", "This document", problems=(401, 403)),
     Operation("get", "/", "read", "The fleet as a page", answers={200: ""}, problems=(401, 403)),
+    Operation("get", "/login", None, "A form for a browser", answers={200: ""}),
+    Operation("post", "/login", None, "Keep a token in a cookie", answers={303: ""}),
+    Operation("post", "/logout", None, "Forget it", answers={303: ""}),
     Operation("get", "/static/page.css", None, "The page's style", answers={200: ""}),
 )  # fmt: skip
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import httpx
 import msgspec
 import pytest
+from litestar import Litestar
 
 from director.http.app import create_app
-from director.http.decision.endpoint import decide_http
+from director.http.decision.endpoint import DecisionState, decide_http
+from director.http.metrics import Counters
 from director.http.serve import running_http
 from tests.http.fakes import FakeView, auth
 
@@ -26,6 +29,23 @@ class Reply(NamedTuple):
 
 
 Asked = Callable[..., Awaitable[Reply]]
+
+
+class _Shown:
+    """The view of the test that runs: an application takes longer to make than a test that asks it something."""
+
+    view: FakeView
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.view, name)
+
+
+_shown = _Shown()
+
+
+@cache
+def _app() -> Litestar:
+    return create_app(_shown)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -46,13 +66,13 @@ async def client(view: FakeView) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(params=["function", "protocol", "asgi"])
 async def ask(request: pytest.FixtureRequest, view: FakeView) -> AsyncIterator[Asked]:
     """`await ask(method, path, query=…, json=…, content=…, headers=…, token=…)` on each of the three ways."""
-    app = create_app(view)
     if request.param == "function":
+        state = DecisionState(view, Counters())
 
         async def directly(
             method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes
         ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-            answer = decide_http(method.encode(), path.encode(), headers, body, app.state.decision)
+            answer = decide_http(method.encode(), path.encode(), headers, body, state)
             return answer.status, answer.headers(), b"" if method == "HEAD" else answer.body
 
         yield _asking(directly)
@@ -65,7 +85,8 @@ async def ask(request: pytest.FixtureRequest, view: FakeView) -> AsyncIterator[A
         return reply.status_code, [(name.lower(), value) for name, value in reply.headers.raw], reply.content
 
     if request.param == "asgi":
-        opened = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+        _shown.view = view
+        opened = httpx.AsyncClient(transport=httpx.ASGITransport(_app()), base_url="http://test")
         async with opened:
             yield _asking(lambda *parts: over_http(opened, *parts))
         return

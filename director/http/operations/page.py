@@ -8,10 +8,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from litestar import Response, get
 from litestar.datastructures import State
+from litestar.handlers import BaseRouteHandler
 
-from director.http.guards import needs
+from director.http.guards import Connection, needs
 from director.http.operations.plans import plan_summary
 from director.http.operations.regions import region_rows
+from director.http.problem import ProblemRaised
 from director.http.state import shared
 
 CONTENT_SECURITY_POLICY = (
@@ -50,19 +52,43 @@ def _percent(value: float | None) -> str:
 _templates.filters.update(tokens_per_s=_tokens_per_s, percent=_percent)
 
 
-@get("/", guards=[needs("read")])
+def to_login(connection: Connection, handler: BaseRouteHandler) -> None:
+    """A browser without a session is sent to the form; anything else is told 401 like everywhere."""
+    try:
+        needs("read")(connection, handler)
+    except ProblemRaised as raised:
+        if raised.problem.status == 401 and "text/html" in connection.headers.get("accept", ""):
+            raise SentElsewhere("/login") from None
+        raise
+
+
+class SentElsewhere(Exception):
+    """Ends a page with a redirect."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+@get("/", guards=[to_login])
 async def page(state: State) -> Response[bytes]:
     """Regions with their deployments."""
     http = shared(state)
     table = http.view.table
     rows: list[dict[str, Any]] = [] if table is None else await region_rows(http, table)
-    text = _templates.get_template("regions.html").render(
+    return render(
+        "regions.html",
         rows=rows,
         plan=None if table is None else plan_summary(http, table),
         readiness=http.view.readiness(),
         replica=http.view.name,
     )
-    return Response(text.encode(), media_type="text/html", headers=PAGE_HEADERS)
+
+
+def render(template: str, status: int = 200, **values: Any) -> Response[bytes]:
+    """A page from a template, under the strict policy."""
+    text = _templates.get_template(template).render(**values)
+    return Response(text.encode(), status_code=status, media_type="text/html", headers=PAGE_HEADERS)
 
 
 @get("/static/page.css")
