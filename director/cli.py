@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "regions": ("director.commands.ask:regions_command", "The regions of a running director."),
     "plan": ("director.commands.ask:plan_command", "The plan in force."),
     "events": ("director.commands.ask:events_command", "What changed, when, and why."),
+    "top": ("director.commands.top:top_command", "The fleet in a terminal, live."),
     "drain": ("director.commands.operate:drain_command", "Take no new sessions into a region, until a deadline."),
     "undrain": ("director.commands.operate:undrain_command", "End a drain."),
     "down": ("director.commands.operate:down_command", "Take a region out at once."),

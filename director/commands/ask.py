@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 import msgspec
+from rich.table import Table
 
 from director.commands import client
-from director.commands.output import json_option, table
+from director.commands.output import as_table, json_option, show, table
 
 WATCH_S = 2.0
 FOLLOW_S = 1.0
@@ -54,7 +55,7 @@ def events_command(
     while True:
         for event in found:
             newest = max(newest, event["id"])
-            click.echo(msgspec.json.encode(event) if as_json else _event_line(event))
+            click.echo(msgspec.json.encode(event) if as_json else event_line(event))
         _pause(FOLLOW_S)
         found = client.get("/events", since_id=newest, **wanted)
 
@@ -111,9 +112,14 @@ def _pause(length_s: float) -> None:
 
 
 def _print_regions(answer: dict[str, Any]) -> None:
+    show(region_table(answer))
+
+
+def region_table(answer: dict[str, Any]) -> Table:
+    """The object of `/regions`, one row a region."""
     columns = ("region", "reports", "age", "health", "operator", "capacity", "demand", "ratio")
     rows = [_region_row(region) for region in answer["regions"]]
-    table(columns, rows, right=columns[-3:], title=_plan_line(answer["plan"]))
+    return as_table(columns, rows, right=columns[-3:], title=_plan_line(answer["plan"]))
 
 
 def _region_row(region: dict[str, Any]) -> tuple[str, ...]:
@@ -159,7 +165,8 @@ def _print_events(answer: list[dict[str, Any]]) -> None:
     table(("at", "kind", "what", "change", "who", "why"), rows)
 
 
-def _event_line(event: dict[str, Any]) -> str:
+def event_line(event: dict[str, Any]) -> str:
+    """An event as one line."""
     what = "/".join(event[name] for name in ("region", "model", "version") if event[name])
     change = f" {event['before']} → {event['after']}" if event["before"] or event["after"] else ""
     return f"{event['at']} {event['kind']} {what}{change}: {event['why']} ({event['who']})"

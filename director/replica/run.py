@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from director.replica.follow import Follower
+from director.replica.probe import Prober
 from director.replica.replica import Replica, new_name
 from director.store.database import Database, DatabaseUnavailable
 
@@ -20,8 +21,13 @@ log = structlog.get_logger()
 
 
 @contextlib.asynccontextmanager
-async def running_replica(role: str, database_url: str, data: Path, *, pool_size: int = 4) -> AsyncIterator[Replica]:
-    """Restore, look once, then follow in the background. Entering never fails because the database is away."""
+async def running_replica(
+    role: str, database_url: str, data: Path, *, pool_size: int = 4, probes: bool = False
+) -> AsyncIterator[Replica]:
+    """Restore, look once, then follow in the background, and probe gateways if asked to.
+
+    Entering never fails because the database is away.
+    """
     database = Database(database_url, pool_size=pool_size)
     replica = Replica(new_name(role), database)
     follower = Follower(replica, database, snapshot_path=data / f"snapshot-{role}.json")
@@ -31,12 +37,14 @@ async def running_replica(role: str, database_url: str, data: Path, *, pool_size
             await follower.poll()
     except (DatabaseUnavailable, TimeoutError) as error:
         log.warning("database_unavailable", why=str(error), serving="snapshot" if replica.table else "nothing")
-    following = asyncio.create_task(follower.run(), name="follow")
+    background = [asyncio.create_task(follower.run(), name="follow")]
+    if probes:
+        background.append(asyncio.create_task(Prober(replica, database).run(), name="probe"))
     try:
         yield replica
     finally:
-        following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         await follower.save()
         await database.close()

@@ -82,7 +82,7 @@ async def _api(options: Options) -> None:
     from director.http.serve import serve_http
     from director.replica.run import running_replica
 
-    async with running_replica("api", _url(options), options.data) as replica:
+    async with running_replica("api", _url(options), options.data, probes=True) as replica:
         _settle()
         await serve_http(replica, options.http_host, options.http_port)
 

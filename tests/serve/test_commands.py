@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
 
 from director.cli import COMMANDS, main
+from director.commands.top import bar
 from director.resources import policies_dir
 
 NOW = "2026-11-30T20:51:07Z"
@@ -204,7 +205,7 @@ class Stub:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_POST = answer  # noqa: N815  (the names that http.server calls)
+            do_GET = do_POST = do_PUT = answer  # noqa: N815  (the names that http.server calls)
 
             def log_message(self, *_: Any) -> None:
                 return
@@ -306,6 +307,93 @@ class TestClients:
         told = run("plan")
         assert told.exit_code == 2
         assert "DIRECTOR_TOKEN" in told.stderr
+
+
+class TestTop:
+    """`director top`."""
+
+    def test_it_needs_a_terminal(self) -> None:
+        """A pipe gets no escape codes, but the command to use instead."""
+        told = run("top", DIRECTOR_TOKEN="t")
+        assert told.exit_code == 2
+        assert "regions --json" in told.stderr
+
+    @pytest.mark.parametrize(
+        ("ratio", "shown"), [(0.0, "····"), (0.5, "██████████··········   50%"), (1.6, "████████████████████  160%")]
+    )
+    def test_a_bar_is_full_at_capacity(self, ratio: float, shown: str) -> None:
+        """And the number beside it goes on."""
+        assert shown in bar(ratio)
+
+
+class TestPolicyChange:
+    """`director policy diff|apply|rollback|history`, asked of a running director."""
+
+    MOVES: ClassVar[dict[str, Any]] = {
+        "moved_share": 0.25,
+        "weighed_by": "demand",
+        "routes_changed": 1,
+        "routes": [
+            {
+                "tenant": "acme",
+                "model": "m",
+                "version": "*",
+                "client_zone": "europe",
+                "moved": 0.5,
+                "before": {"eu-west-1": 1.0},
+                "after": {"eu-west-1": 0.5, "eu-central-1": 0.5},
+                "refused_before": 0.0,
+                "refused_after": 0.0,
+            }
+        ],
+        "residency_widened": {"acme": ["us-east-1"]},
+        "residency_narrowed": {},
+        "tenants_removed": [],
+        "models_removed": ["old"],
+        "regions_removed": [],
+    }
+
+    def test_a_dry_run_says_what_moves_and_names_residency_that_widens(self, server: Stub) -> None:
+        """The folder's files are sent; nothing is applied."""
+        server.body = {"applied": False, "version": None, "warnings": [], "moves": self.MOVES}
+        told = run("policy", "diff", str(policies_dir()), DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        assert told.exit_code == 0
+        method, path, _, body = server.asked[0]
+        assert (method, path) == ("PUT", "/policy")
+        assert "tenants.yaml" in body["files"]
+        assert "RESIDENCY WIDENS: acme may also enter us-east-1" in told.stdout
+        assert "25.0% of all traffic moves" in told.stdout
+        assert "nothing was changed" in told.stdout
+
+    def test_a_change_is_applied_with_its_reason(self, server: Stub) -> None:
+        """And says which version it became."""
+        server.body = {"applied": True, "version": 8, "warnings": [], "moves": None}
+        arguments = ("policy", "apply", str(policies_dir()), "--reason", "new region", "--force")
+        told = run(*arguments, DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        assert server.asked[0][1] == "/policy?apply=true&reason=new+region&force=true"
+        assert "applied as version 8" in told.stdout
+
+    def test_the_brake_ends_with_1(self, server: Stub) -> None:
+        """In the director's own words."""
+        server.status, server.body = 409, {"detail": "80% of all traffic would move"}
+        told = run("policy", "apply", str(policies_dir()), DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        assert told.exit_code == 1
+        assert "80% of all traffic would move" in told.stderr
+
+    def test_a_bad_folder_is_refused_here(self, server: Stub, tmp_path: Path) -> None:
+        """With places in the folder's own files; the director is not asked."""
+        (tmp_path / "a.yaml").write_text("regoins: {}\n")
+        told = run("policy", "apply", str(tmp_path), DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        assert told.exit_code == 1
+        assert "a.yaml:1: regoins" in told.stderr
+        assert server.asked == []
+
+    def test_a_rollback_names_its_version(self, server: Stub) -> None:
+        """Or none, for the one before."""
+        server.body = {"applied": True, "version": 9, "warnings": [], "moves": None}
+        run("policy", "rollback", "7", "--reason", "r", DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        run("policy", "rollback", DIRECTOR_URL=server.url, DIRECTOR_TOKEN="t")
+        assert [asked[3] for asked in server.asked] == [{"version": 7, "reason": "r"}, {}]
 
 
 class TestTokens:
