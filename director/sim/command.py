@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -13,11 +14,13 @@ from rich.table import Table
 
 from director.sim import figures, loading, results
 from director.sim.checks import CheckUnusable
+from director.sim.measure import Record
 from director.sim.report_html import page
 from director.sim.world.trace import TraceUnusable
 
 EXIT_CHECK_FAILED = 1
 EXIT_UNUSABLE = 2
+WIDTH_MIN = 110
 
 
 @click.command("simulate")
@@ -92,21 +95,32 @@ def _play(loaded: loading.LoadedScenario, *, quiet: bool) -> results.Results:
 
 def _print(judged: results.Results) -> None:
     console = Console()
+    # Seven policies side by side need their room, also where the output is no terminal.
+    console.width = max(console.width, WIDTH_MIN)
     console.print(f"[bold]{judged.scenario}[/bold], seed {judged.seed}: {judged.about}", highlight=False)
     for variant, records in judged.variants.items():
-        table = Table(title=variant or None, title_justify="left", box=None)
-        table.add_column("policy")
-        for title, _, _ in results.COLUMNS:
-            table.add_column(title, justify="right")
-        for policy, record in records.items():
-            summary = figures.summary(record)
-            table.add_row(policy, *(form.format(summary[key]) for _, key, form in results.COLUMNS))
-        console.print(table)
+        console.print(_comparison(variant, records))
+    if judged.checks:
+        console.print(_verdicts(judged))
+
+
+def _comparison(variant: str, records: Mapping[str, Record]) -> Table:
+    """Figures down, policies across."""
+    table = Table(title=variant or None, title_justify="left", box=None)
+    table.add_column("")
+    for policy in records:
+        table.add_column(policy, justify="right", no_wrap=True)
+    summaries = [figures.summary(record) for record in records.values()]
+    for title, key, form in results.COLUMNS:
+        table.add_row(title, *(form.format(summary[key]) for summary in summaries))
+    return table
+
+
+def _verdicts(judged: results.Results) -> Table:
     table = Table(title="checks", title_justify="left", box=None)
     for title in ("check", "value", "bound", ""):
         table.add_column(title, justify="left" if title in ("check", "") else "right")
     for check in judged.checks:
         verdict = "[green]holds[/green]" if check.ok else "[red]fails[/red]"
         table.add_row(check.name, f"{check.value:g}", check.bound, verdict)
-    if judged.checks:
-        console.print(table)
+    return table

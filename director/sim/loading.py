@@ -57,7 +57,7 @@ def load(path: Path, *, seed: int | None = None, policies: tuple[str, ...] | Non
 def load_text(
     text: str, label: str, *, seed: int | None = None, policies: tuple[str, ...] | None = None
 ) -> LoadedScenario:
-    raw = _parse(text, label)
+    raw = parse(text, label)
     variants = _convert(raw.pop("variants", []), tuple[Variant, ...], f"{label}: variants")
     overrides = {key: value for key, value in (("seed", seed), ("policies", policies)) if value is not None}
     runs = {}
@@ -65,16 +65,16 @@ def load_text(
         where = f"{label}: variant {variant.name!r}" if variant.name else label
         mine = copy.deepcopy(raw)
         for target, value in variant.set.items():
-            _set(mine, target.split("."), value, f"{where}: set.{target}")
+            set_value(mine, target.split("."), value, f"{where}: set.{target}")
         mine.update(overrides)
         if variant.name in runs:
             raise ScenarioInvalid(f"{where}: this name is there twice")
-        runs[variant.name] = _scenario(mine, where)
+        runs[variant.name] = scenario_of(mine, where)
     first = next(iter(runs.values()))
     return LoadedScenario(first.name, first.about, runs)
 
 
-def _parse(text: str, label: str) -> dict[str, Any]:
+def parse(text: str, label: str) -> dict[str, Any]:
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 2)
     try:
@@ -86,7 +86,7 @@ def _parse(text: str, label: str) -> dict[str, Any]:
     return raw
 
 
-def _scenario(raw: dict[str, Any], where: str) -> Scenario:
+def scenario_of(raw: dict[str, Any], where: str) -> Scenario:
     raw = dict(raw)
     policy = raw.pop("policy", None)
     if not isinstance(policy, dict):
@@ -128,7 +128,7 @@ def _convert(value: Any, shape: Any, where: str) -> Any:
         raise ScenarioInvalid(f"{where}: {path + ': ' if path else ''}{message}{suggestion}") from error
 
 
-def _set(raw: Any, path: list[str], value: Any, where: str) -> None:
+def set_value(raw: Any, path: list[str], value: Any, where: str) -> None:
     """Set a value at a dotted path; `*` is every key or item, `+` adds an item (or each of a list of them)."""
     key, rest = path[0], path[1:]
     if isinstance(raw, list):
@@ -147,7 +147,7 @@ def _set(raw: Any, path: list[str], value: Any, where: str) -> None:
         raise ScenarioInvalid(f"{where}: nothing to set {key!r} in; expected a mapping or a list there")
     for each in keys:
         if rest:
-            _set(raw[each], rest, value, where)
+            set_value(raw[each], rest, value, where)
         else:
             raw[each] = copy.deepcopy(value)
 

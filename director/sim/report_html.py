@@ -63,17 +63,17 @@ def _checks(checks: Sequence[CheckResult]) -> str:
         f'<td class="{"ok" if check.ok else "broken"}">{"holds" if check.ok else "fails"}</td></tr>'
         for check in checks
     )
-    return f"<table><thead><tr><th>check<th>value<th>bound<th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table><thead><tr><th>check</th><th>value</th><th>bound</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _comparison(records: Mapping[str, Record]) -> str:
-    head = "".join(f"<th>{escape(title)}" for title, _, _ in COLUMNS)
+    head = "".join(f"<th>{escape(title)}</th>" for title, _, _ in COLUMNS)
     rows = []
     for policy, record in records.items():
         summary = figures.summary(record)
         cells = "".join(f"<td>{form.format(summary[key])}</td>" for _, key, form in COLUMNS)
         rows.append(f"<tr><td>{escape(policy)}</td>{cells}</tr>")
-    return f"<table><thead><tr><th>policy{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _charts(record: Record) -> str:
@@ -105,7 +105,7 @@ def _overflow(record: Record, spans: Sequence[Span]) -> str:
         Line(demand, [1.0 - share for share in figures.share_series(record, demand, record.homes[demand])])
         for demand in record.streams
     ]
-    return chart("Share that home does not take, by demand", lines, record.seconds, spans=spans) + ""
+    return chart("Share that home does not take, by demand", lines, record.seconds, spans=spans)
 
 
 def _refusals(record: Record, spans: Sequence[Span]) -> str:

@@ -1,0 +1,108 @@
+"""`director simulate`: its JSON, its page, its exit codes."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from director.sim.command import simulate_command
+from tests.sim.scenarios import SMALL
+
+HOLDS = "checks: [{name: residency holds, measure: forbidden, equals: 0}]\n"
+FAILS = "checks: [{name: nothing happens, measure: utilisation_max, at_most: 0}]\n"
+
+
+def _run(tmp_path: Path, text: str, *options: str) -> Result:
+    (tmp_path / "small.yaml").write_text(text)
+    return CliRunner().invoke(simulate_command, [str(tmp_path / "small.yaml"), "--quiet", *options])
+
+
+def test_json_has_the_figures_and_the_checks(tmp_path: Path) -> None:
+    result = _run(tmp_path, SMALL + HOLDS, "--json", "--seed", "5", "--policies", "director,nearest")
+    assert result.exit_code == 0
+    out = json.loads(result.stdout)
+    assert (out["scenario"], out["seed"], out["ok"]) == ("small", 5, True)
+    assert set(out["policies"]) == {"director", "nearest"}
+    assert out["policies"]["director"]["requests"] > 500
+    assert out["checks"] == [{"name": "residency holds", "value": 0.0, "bound": "= 0", "ok": True}]
+
+
+def test_a_check_that_fails_exits_1(tmp_path: Path) -> None:
+    result = _run(tmp_path, SMALL + FAILS, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["ok"] is False
+
+
+def test_the_terminal_shows_table_and_checks(tmp_path: Path) -> None:
+    result = _run(tmp_path, SMALL + FAILS)
+    assert result.exit_code == 1
+    assert "director" in result.stdout
+    assert "nothing happens" in result.stdout
+    assert "fails" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (SMALL + "speed: 3\n", (), "unknown field `speed`"),
+        (SMALL, ("--policies", "directr"), 'did you mean "director"?'),
+        (SMALL + HOLDS.replace("forbidden", "forbidden, policy: ramp"), (), "policy 'ramp' was not run"),
+        (SMALL + HOLDS, ("--html", "/nonexistent/folder/page.html"), "No such file or directory"),
+    ],
+)
+def test_unusable_input_exits_2_and_says_why(tmp_path: Path, text: str, options: tuple[str, ...], said: str) -> None:
+    result = _run(tmp_path, text, *options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_an_unknown_scenario_names_those_there_are() -> None:
+    result = CliRunner().invoke(simulate_command, ["steps", "--quiet"])
+    assert result.exit_code == 2
+    assert "step" in result.stderr
+
+
+class _Outside(HTMLParser):
+    """Collects whatever a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.fetched += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data")]
+        if tag == "script":
+            self.fetched.append("script")
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone(tmp_path: Path) -> None:
+    """One file: no script, nothing fetched, every element closed, a chart for each thing that is promised."""
+    result = _run(tmp_path, SMALL + FAILS, "--html", str(tmp_path / "page.html"))
+    assert result.exit_code == 1
+    text = (tmp_path / "page.html").read_text()
+    parser = _Outside()
+    parser.feed(text)
+    assert parser.fetched == []
+    assert parser.open == []
+    for title in ("Shares of demand north", "Utilisation", "Time to first token", "Refused", "Cost"):
+        assert title in text
+
+
+def test_names_from_the_file_are_escaped_on_the_page(tmp_path: Path) -> None:
+    text = (SMALL + FAILS).replace("name: small", "name: '<b>small</b>'")
+    _run(tmp_path, text, "--html", str(tmp_path / "page.html"))
+    assert "<b>small</b>" not in (tmp_path / "page.html").read_text()
