@@ -14,7 +14,7 @@ from director.agent.config import AgentConfig, DeploymentConfig, Source, Tls
 from director.agent.discovery import Discovery, DiscoveryFailed, discovery_of
 from director.agent.engines import ENGINES, WANTED
 from director.agent.exposition import ExpositionParser, NotUnderstood
-from director.agent.fetch import Clients, NoAnswer, fetch_dump
+from director.agent.fetch import Clients, NoAnswer, fetch_dump, origin
 from director.agent.prometheus import STALE_S, InstanceDump, query_url, read_reply
 from director.agent.summary import DeploymentMemory, Summary, summarise
 from director.agent.voice import Voice
@@ -159,6 +159,9 @@ class Collector:
             self._watches[key] = group.create_task(self._watch(key))
         for key in self._watches.keys() - targets.keys():
             self._watches.pop(key).cancel()
+            url, tls = key
+            if (origin(url), tls) not in {(origin(other), other_tls) for other, other_tls in targets}:
+                group.create_task(self._clients.drop(url, tls))
 
     async def _watch(self, key: WatchKey) -> None:
         """Scrapes one target each interval, at a phase of its own so that two hundred do not answer at once."""
@@ -179,7 +182,7 @@ class Collector:
         when_missing = next((place.when_missing for place, _ in listeners if place.when_missing), "")
         self.scrapes += 1
         try:
-            text = await fetch_dump(self._clients.of(tls), url, self._config.scrape_timeout_s, when_missing)
+            text = await fetch_dump(self._clients.of(url, tls), url, self._config.scrape_timeout_s, when_missing)
             dump = self._parser.parse(text)
         except (NoAnswer, NotUnderstood) as error:
             self.scrapes_failed += 1
@@ -199,7 +202,7 @@ class Collector:
         """A Prometheus that does not answer twice takes its instances with it: nobody sees them."""
         self.scrapes += 1
         try:
-            client = self._clients.of(place.source.tls)
+            client = self._clients.of(place.query_url, place.source.tls)
             text = await fetch_dump(client, place.query_url, self._config.scrape_timeout_s)
             dumps = read_reply(text)
         except (NoAnswer, NotUnderstood) as error:

@@ -1,9 +1,10 @@
-"""An HTTP client for each set of certificates, and a bounded GET: a replica that hangs or floods delays nobody else."""
+"""HTTP clients, and a bounded GET: a replica that hangs or floods delays nobody else."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -25,33 +26,53 @@ class NoAnswer(Exception):
         self.certain = certain
 
 
-def ssl_context(tls: Tls | None) -> ssl.SSLContext | bool:
+def ssl_context(tls: Tls | None) -> ssl.SSLContext:
     """The system's authorities, or the configured one, with the client certificate if there is one."""
-    if tls is None:
-        return True
-    context = ssl.create_default_context(cafile=tls.ca_file)
-    if tls.cert_file is not None:
+    context = ssl.create_default_context(cafile=tls.ca_file if tls is not None else None)
+    if tls is not None and tls.cert_file is not None:
         context.load_cert_chain(tls.cert_file, tls.key_file)
     return context
 
 
+def origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 class Clients:
-    """httpx clients by certificates, kept alive. No limit on connections: none may wait for a hung one's."""
+    """An httpx client for each host and set of certificates, kept alive.
+
+    Not one for all: httpx's pool walks over all its connections for each request, which with two hundred replicas costs
+    more than the rest of a scrape. Certificates are loaded once for all hosts.
+    """
 
     def __init__(self) -> None:
-        self._clients: dict[Tls | None, httpx.AsyncClient] = {}
+        self._contexts: dict[Tls | None, ssl.SSLContext] = {}
+        self._clients: dict[tuple[str, Tls | None], httpx.AsyncClient] = {}
 
-    def of(self, tls: Tls | None) -> httpx.AsyncClient:
-        if tls not in self._clients:
-            self._clients[tls] = httpx.AsyncClient(
-                verify=ssl_context(tls),
+    def of(self, url: str, tls: Tls | None) -> httpx.AsyncClient:
+        key = (origin(url), tls)
+        if key not in self._clients:
+            self._clients[key] = httpx.AsyncClient(
+                verify=self._context(tls) if url.startswith("https:") else False,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60.0),
                 timeout=None,  # noqa: S113  each call is bounded as a whole by its caller
                 trust_env=False,
                 follow_redirects=False,
                 headers={"user-agent": "region-director-agent"},
             )
-        return self._clients[tls]
+        return self._clients[key]
+
+    def _context(self, tls: Tls | None) -> ssl.SSLContext:
+        if tls not in self._contexts:
+            self._contexts[tls] = ssl_context(tls)
+        return self._contexts[tls]
+
+    async def drop(self, url: str, tls: Tls | None) -> None:
+        """Nothing of that host is asked any more."""
+        client = self._clients.pop((origin(url), tls), None)
+        if client is not None:
+            await client.aclose()
 
     async def close(self) -> None:
         for client in self._clients.values():

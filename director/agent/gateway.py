@@ -32,7 +32,7 @@ class GatewayWatch:
         clients = Clients()
         try:
             while True:
-                await self.ask(clients.of(self._check.tls))
+                await self.ask(clients.of(self._check.url, self._check.tls))
                 await asyncio.sleep(self._check.interval_s)
         finally:
             await clients.close()

@@ -101,7 +101,7 @@ async def report_once(config: AgentConfig) -> Once:
     try:
         await collector.scrape_once()
         if gateway is not None and config.gateway is not None:
-            await gateway.ask(clients.of(config.gateway.tls))
+            await gateway.ask(clients.of(config.gateway.url, config.gateway.tls))
         if config.deployments:
             await asyncio.sleep(min(config.interval_s, ONCE_PAUSE_S_MAX))
             await collector.scrape_once()
@@ -119,7 +119,9 @@ async def send_once(config: AgentConfig, report: Report) -> list[Answer]:
     clients = Clients()
     try:
         return list(
-            await asyncio.gather(*(put_report(clients.of(d.tls), d, config.region, report) for d in config.directors))
+            await asyncio.gather(
+                *(put_report(clients.of(d.url, d.tls), d, config.region, report) for d in config.directors)
+            )
         )
     finally:
         await clients.close()

@@ -102,7 +102,7 @@ class Sender:
     def __init__(self, director: DirectorEndpoint, region: str, clients: Clients) -> None:
         self.director = director
         self._region = region
-        self._client = clients.of(director.tls)
+        self._client = clients.of(director.url, director.tls)
         self._newest: Report | None = None
         self._offered = asyncio.Event()
         self.accepted = 0

@@ -120,7 +120,7 @@ async def test_a_gateway_goes_down_by_a_few_failures_and_back_by_one_answer(tmp_
         watch = GatewayWatch(GatewayCheck(url, failures_to_down=2))
         seen = []
         while statuses:
-            await watch.ask(clients.of(None))
+            await watch.ask(clients.of(url, None))
             seen.append(watch.health)
     await clients.close()
     assert seen == ["ok", "degraded", "down", "ok"]
@@ -140,7 +140,7 @@ async def test_a_gateway_may_be_asked_for_one_token() -> None:
     clients = Clients()
     async with serving(handler) as url:
         watch = GatewayWatch(GatewayCheck(f"{url}/v1/completions", completion_model="m"))
-        await watch.ask(clients.of(None))
+        await watch.ask(clients.of(url, None))
     await clients.close()
     assert watch.health == "ok"
     assert bodies == [{"model": "m", "prompt": "1", "max_tokens": 1}]

@@ -43,7 +43,7 @@ async def test_a_report_is_put_where_the_contract_says() -> None:
     director, clients = Director(), Clients()
     async with serving(director) as url:
         answer = await put_report(
-            clients.of(None), DirectorEndpoint(url + "/", token="t"), "eu-west-1", *make_reports(1)
+            clients.of(url, None), DirectorEndpoint(url + "/", token="t"), "eu-west-1", *make_reports(1)
         )
     await clients.close()
     assert answer.accepted
@@ -109,11 +109,13 @@ async def test_a_director_that_is_not_there_is_an_answer_not_an_exception(tmp_pa
     """As is a token that cannot be read."""
     clients = Clients()
     report = make_reports(1)[0]
-    nowhere = await put_report(clients.of(None), DirectorEndpoint("http://127.0.0.1:9", token="t"), "r", report)
+    nowhere = await put_report(
+        clients.of("http://127.0.0.1:9", None), DirectorEndpoint("http://127.0.0.1:9", token="t"), "r", report
+    )
     assert (nowhere.accepted, nowhere.again) == (False, True)
     token_file = tmp_path / "token"
     director = DirectorEndpoint("http://127.0.0.1:9", token_file=str(token_file))
-    missing = await put_report(clients.of(None), director, "r", report)
+    missing = await put_report(clients.of(director.url, None), director, "r", report)
     assert "token_file" in missing.what
     await clients.close()
 
@@ -135,7 +137,7 @@ async def test_a_rotated_token_file_is_read_with_the_next_report(tmp_path: Path)
     for token in ("first", "second"):
         token_file.write_text(token + "\n")
         director = DirectorEndpoint(url, token_file=str(token_file))
-        assert (await put_report(clients.of(None), director, "r", make_reports(1)[0])).accepted
+        assert (await put_report(clients.of(director.url, None), director, "r", make_reports(1)[0])).accepted
     await clients.close()
     server.close()
     assert seen == ["first", "second"]
