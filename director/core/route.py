@@ -7,7 +7,7 @@ from typing import Any
 from director.core.affinity import route_mark
 from director.core.candidates import Judged, judge, objective
 from director.core.decision import Decision, RejectedCandidate, Rejection, Target
-from director.core.pick import salt
+from director.core.pick import Weight, salt, weigh
 from director.core.plan import DeploymentPlan
 from director.core.ranking import ModelIndex, PlanIndex, Reach
 from director.core.request import RouteKey
@@ -56,10 +56,10 @@ class CompiledRoute:
         self.refused = self.lane.left
         totals = [(position, self.lane.total(position)) for position in self._takers()]
         self.holders: tuple[int, ...] = tuple([position for position, total in totals if total > SHARE_MIN])
-        weights = [(total, self._salt(position)) for position, total in totals if total > SHARE_MIN]
+        weights = [weigh(total, self._salt(position)) for position, total in totals if total > SHARE_MIN]
         if self.refused > SHARE_MIN or not weights:
-            weights.append((max(self.refused, SHARE_MIN), REFUSED_SALT))
-        self.weights: tuple[tuple[float, int], ...] = tuple(weights)
+            weights.append(weigh(max(self.refused, SHARE_MIN), REFUSED_SALT))
+        self.weights: tuple[Weight, ...] = tuple(weights)
         # Whether the key's hash matters: there is somebody to choose from, or a share with several reasons.
         self.drawn = len(weights) > 1 or any(self.lane.home.get(p, 0.0) < self.lane.total(p) for p in self.holders)
         self.shares: dict[str, float] = {}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from director.core.pick import hash_key, rank, salt, unit
+from director.core.pick import hash_key, rank, salt, unit, weigh
 
 
 def picks(weights: list[float], keys: int) -> list[int]:
-    pairs = tuple((w, salt(f"region-{i}")) for i, w in enumerate(weights))
+    pairs = tuple(weigh(w, salt(f"region-{i}")) for i, w in enumerate(weights))
     return [rank(hash_key(f"session-{k}"), pairs)[0] for k in range(keys)]
 
 
@@ -27,12 +27,25 @@ def test_each_share_is_met_within_three_sigma(shares: list[float]) -> None:
         assert abs(counts[i] - keys * share) < 3 * sqrt(keys * share * (1 - share))
 
 
+@pytest.mark.parametrize("shares", [[0.5, 0.3, 0.2], [0.25] * 4, [0.7, 0.2, 0.08, 0.02], [1 / 12] * 12])
+def test_the_second_choice_is_as_if_the_first_were_not_there(shares: list[float]) -> None:
+    """When the pick fails, its keys spread over the others by their shares: the draws do not know of each other."""
+    keys = 60_000
+    pairs = tuple(weigh(share, salt(f"region-{i}")) for i, share in enumerate(shares))
+    counts = Counter(rank(hash_key(f"session-{k}"), pairs)[:2] for k in range(keys))
+    for i, first in enumerate(shares):
+        for j, second in enumerate(shares):
+            expected = first * second / (1 - first)
+            if i != j:
+                assert abs(counts[i, j] - keys * expected) < 4.5 * sqrt(keys * expected * (1 - expected))
+
+
 @pytest.mark.parametrize("key_hash", [0, 1, 2**64 - 1, 2**63])
 def test_hash_values_at_both_extremes_pick_somebody(key_hash: int) -> None:
     """D3: no draw is 0 or 1, so no logarithm fails."""
-    pairs = tuple((1 / 3, candidate) for candidate in (0, 1, 2**64 - 1))
-    assert sorted(rank(key_hash, pairs)) == [0, 1, 2]
-    assert all(0 < unit(key_hash, candidate) < 1 for _, candidate in pairs)
+    candidates = (0, 1, 2**64 - 1)
+    assert sorted(rank(key_hash, tuple(weigh(1 / 3, candidate) for candidate in candidates))) == [0, 1, 2]
+    assert all(0 < unit(key_hash, candidate) < 1 for candidate in candidates)
 
 
 def test_a_changed_share_moves_about_that_part_of_the_keys() -> None:
@@ -62,10 +75,10 @@ def test_two_equal_regions_share_a_burst() -> None:
 )
 def test_only_the_proportions_of_shares_matter(weights: list[float], key: str, scale: float) -> None:
     """Every candidate is ranked once, and scaling all shares alike changes no order."""
-    pairs = tuple((w, salt(str(i))) for i, w in enumerate(weights))
+    pairs = tuple(weigh(w, salt(str(i))) for i, w in enumerate(weights))
     ranked = rank(hash_key(key), pairs)
     assert sorted(ranked) == list(range(len(weights)))
-    doubled = tuple((w * 2, s) for w, s in pairs)
+    doubled = tuple((share * 2, a, b) for share, a, b in pairs)
     assert rank(hash_key(key), doubled) == ranked
 
 
