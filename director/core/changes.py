@@ -8,8 +8,10 @@ from director.core.events import Event
 from director.core.plan import DeploymentPlan, Plan, RegionPlan
 from director.core.publish import by_key
 
-SHED_STEP = 0.05
-"""A change of the shed share below this is in the plan, not in the news."""
+SHED_NEWS = 0.05
+"""Shedding less than this is in the plan, not in the news."""
+SHED_JUMP = 0.10
+"""While it sheds, a change of this much is news again."""
 
 
 def events(last: Plan | None, plan: Plan, now_ms: int) -> tuple[Event, ...]:
@@ -68,7 +70,8 @@ def _deployments(last: Plan, plan: Plan, now_ms: int) -> Iterator[Event]:
 
 def _shedding(before: DeploymentPlan, d: DeploymentPlan, now_ms: int) -> Iterator[Event]:
     was, is_ = 1.0 - before.admit_home, 1.0 - d.admit_home
-    if abs(was - is_) < SHED_STEP and (was > 0) == (is_ > 0):
+    crossed = (was > SHED_NEWS) != (is_ > SHED_NEWS)
+    if not crossed and abs(was - is_) < SHED_JUMP:
         return
     offered = d.offered_tokens_per_s + d.pinned_tokens_per_s
     load = f"{offered / d.capacity_tokens_per_s:.2f} × capacity" if d.capacity_tokens_per_s > 0 else "no capacity"
