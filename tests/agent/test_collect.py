@@ -37,13 +37,13 @@ def free_port() -> int:
 
 
 async def test_one_hung_replica_delays_nobody() -> None:
-    """The others are read, and read again, while it keeps the agent waiting."""
+    """The other is read again and again before the hung one's time is up."""
     async with serving(saying(vllm_dump())) as well, serving(hanging) as hung:
-        collector = Collector(config(Source(static=(well, hung)), timeout_s=0.5))
+        collector = Collector(config(Source(static=(well, hung)), timeout_s=30.0))
         running = asyncio.create_task(collector.run())
         try:
-            await until(lambda: sum(v.reading is not None for v in collector.voices()) == 1, within_s=0.45)
-            await until(lambda: collector.scrapes_failed >= 1)
+            await until(lambda: collector.scrapes >= 4)
+            assert collector.scrapes_failed == 0
             report = collector.summaries()[0].report
             assert report.replicas.ready == 1
             assert report.scraped == Scraped(1, 2)
