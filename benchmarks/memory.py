@@ -19,16 +19,17 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# In place of this folder, whose `dns` would hide the library of that name.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from director.serve import running
-from tests.e2e.tree import Tree, command
-from tests.serve.processes import children, director, free_port, wait_for
+from director.serve import running  # noqa: E402
+from tests.e2e.tree import Tree, command  # noqa: E402
+from tests.serve.processes import children, director, free_port, wait_for  # noqa: E402
 
 REGIONS = 50
 MODELS = 20
 VERSIONS = 2
-TENANTS = 4
+TENANTS = 8
 ZONES = 6
 PROCESS_MIB_MAX = 120.0
 TREE_MIB_MAX = 350.0
