@@ -119,7 +119,7 @@ class Collector:
 
     @staticmethod
     def _summary(deployment: DeploymentConfig, places: list[Place], memory: DeploymentMemory, at_s: float) -> Summary:
-        voices = [voice for place in places for voice in place.voices.values()]
+        voices = _each_once(places)
         try:
             summary = summarise(deployment, voices, memory, at_s)
         except Exception as error:  # without this one deployment's fault would silence the whole region
@@ -192,11 +192,7 @@ class Collector:
             return
         at_s = self._clock()
         for _, voice in listeners:
-            try:
-                voice.observe(dump, at_s)
-            except Exception as error:  # a dump that breaks a reader must cost its own replica only
-                log.exception("reader_crashed", target=url)
-                voice.fail(f"broke the agent's reader: {error!r}", certain=True)
+            voice.observe(dump, at_s)
 
     async def _ask_prometheus(self, place: Place) -> None:
         """A Prometheus that does not answer twice takes its instances with it: nobody sees them."""
@@ -221,6 +217,14 @@ class Collector:
             for place in self._all_places()
             if url in place.voices and place.source.tls == tls and not place.is_prometheus
         ]
+
+
+def _each_once(places: list[Place]) -> list[Voice]:
+    """A replica that two sources of a deployment find is one replica."""
+    found = {
+        (url, place.source.epp, place.source.pool): voice for place in places for url, voice in place.voices.items()
+    }
+    return list(found.values())
 
 
 async def supervised(name: str, work: Callable[[], Coroutine[Any, Any, None]], pause_s: float = 1.0) -> None:

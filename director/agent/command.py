@@ -33,6 +33,7 @@ def agent_command(path: Path, once: bool, show: bool, as_json: bool, check: bool
         for problem in error.problems:
             click.echo(problem, err=True)
         sys.exit(UNUSABLE)
+    _configure_log(config)
     if check:
         click.echo(f"{path}: fine")
     elif show or as_json:
@@ -40,7 +41,6 @@ def agent_command(path: Path, once: bool, show: bool, as_json: bool, check: bool
     elif once:
         sys.exit(asyncio.run(_send_once(config)))
     else:
-        _configure_log(config)
         asyncio.run(_run_until_told(config))
 
 

@@ -148,6 +148,9 @@ def _check_source(path: str, source: types.Source) -> Iterator[str]:
 
 def _check_stages(path: str, deployment: types.DeploymentConfig) -> Iterator[str]:
     stages = {source.stage for source in deployment.sources if source.stage is not None}
+    unstaged = [j for j, source in enumerate(deployment.sources) if source.stage is None and source.epp is None]
+    if stages and unstaged:
+        yield f"{path}.sources[{unstaged[0]}]: has no stage, others have: all replicas or none"
     if len(stages) == 1:
         other = "decode" if "prefill" in stages else "prefill"
         yield f"{path}.sources: one has stage {next(iter(stages))!r}, none has stage {other!r}: both or neither"

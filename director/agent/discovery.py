@@ -77,8 +77,8 @@ class DnsAddresses:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(self._source.name, self._source.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise DiscoveryFailed(f"dns {self._source.name}: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # a name that is no name is a UnicodeError
+            raise DiscoveryFailed(f"dns {self._source.name}: {error}") from error
         hosts = sorted({str(address[4][0]) for address in found})
         return tuple(_url(self._scheme, host, self._source.port, self._path) for host in hosts)
 
@@ -144,7 +144,10 @@ class Files:
             labels = group.get("labels") or {}
             scheme, path = labels.get("__scheme__", self._scheme), labels.get("__metrics_path__", self._path)
             for target in group["targets"]:
-                yield f"{scheme}://{target}{path}"
+                url = f"{scheme}://{target}{path}"
+                if not urlsplit(url).hostname or (urlsplit(url).port or 1) < 1:
+                    raise ValueError(f"expected host:port, got {target!r}")
+                yield url
 
 
 def _url(scheme: str, host: str, port: int, path: str) -> str:

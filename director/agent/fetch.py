@@ -99,7 +99,7 @@ async def fetch_dump(client: httpx.AsyncClient, url: str, timeout_s: float, when
         raise NoAnswer(f"did not answer within {timeout_s:g} s") from error
     except httpx.ConnectError as error:
         raise NoAnswer(f"refused the connection ({error})", certain=True) from error
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise NoAnswer(f"broke off: {error or type(error).__name__}") from error
     return b"".join(chunks).decode("utf-8", "replace")
 

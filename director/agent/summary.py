@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from director.agent.adapters import AdapterMemory
 from director.agent.capacity import CapacityEstimate
 from director.agent.config import DeploymentConfig
-from director.agent.flows import Flows, flows_of
+from director.agent.flows import flows_of
 from director.agent.histogram import quantile_s, summed
 from director.agent.reading import Reading, StageName
 from director.agent.voice import Voice
@@ -78,7 +78,7 @@ def summarise(config: DeploymentConfig, voices: Sequence[Voice], memory: Deploym
         version=config.version,
         engine=next((v.engine for v in speaking if v.engine and not v.is_picker), None),
         state=_state(config, speaking, load.ready),
-        replicas=Replicas(load.ready, max(load.ready, config.replicas_total or _total(speaking))),
+        replicas=Replicas(load.ready, max(load.ready, config.replicas_total or sum(v.speaks_for for v in speaking))),
         adapters=memory.adapters.report(_readings(awake) if load.ready else (), config.adapters),
         max_running=load.max_running,
         running=load.running,
@@ -186,15 +186,6 @@ def _state(config: DeploymentConfig, speaking: Sequence[Voice], ready: int) -> E
     return "asleep" if asleep and not ready else "serving"
 
 
-def _total(speaking: Sequence[Voice]) -> int:
-    """Replicas that there are: what an answering target speaks for, and one for each that does not answer."""
-    return sum(
-        0 if v.reading is not None and v.reading.scope == "kv" else v.reading.ready if v.reading is not None else 1
-        for v in speaking
-        if not (v.is_picker and v.reading is None)
-    )
-
-
 def _ttft(awake: Sequence[Voice], voices: Sequence[Voice]) -> tuple[Ttft | None, str]:
     """Quantiles over a minute: the speakers', else the picker's."""
     for group in (awake, [v for v in voices if v.is_picker and v.reading is not None]):
@@ -220,6 +211,3 @@ def describe(summary: Summary) -> list[tuple[str, Any, str]]:
         if name in summary.origins or name in ("replicas", "adapters", "state", "scraped"):
             rows.append((name, value, summary.origins.get(name, "")))
     return rows
-
-
-__all__ = ["DeploymentMemory", "Flows", "Summary", "describe", "summarise"]

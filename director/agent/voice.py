@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import structlog
+
 from director.agent.config import DeploymentConfig, Source
 from director.agent.engines import epp, read_engine
 from director.agent.exposition import Dump, NotUnderstood
 from director.agent.history import History
 from director.agent.reading import Reading, StageName
+
+log = structlog.get_logger(__name__)
 
 FAILURES_TOLERATED = 1
 """One scrape that times out on a busy engine is noise; two in a row are a replica that does not answer."""
@@ -38,12 +42,23 @@ class Voice:
             return self.source.stage
         return self._reading.stage if self._reading is not None else None
 
+    @property
+    def speaks_for(self) -> int:
+        """Replicas behind the target, as it last said; one for a replica that never said anything."""
+        if self._reading is None:
+            return 0 if self.is_picker else 1
+        return 0 if self._reading.scope == "kv" else self._reading.ready
+
     def observe(self, dump: Dump, at_s: float) -> None:
         """A dump came. One that is not understood takes the reading away: it must never count as idle."""
         try:
             reading = self._choose(dump)
         except NotUnderstood as error:
             self._reading, self.problem = None, str(error)
+            return
+        except Exception as error:  # a dump that breaks a reader must cost its own replica only
+            log.exception("reader_crashed", target=self.target)
+            self._reading, self.problem = None, f"broke the agent's reader: {error!r}"
             return
         self._reading, self._failures = reading, 0
         self.problem = f"does not say {', '.join(reading.missing)}" if self._incomplete(reading) else None

@@ -171,3 +171,37 @@ async def test_a_reader_that_breaks_on_a_dump_costs_its_own_replica_only() -> No
         summary = collector.summaries()[0]
         await collector.close()
     assert summary.report.replicas.ready >= 1
+
+
+async def test_a_replica_found_twice_is_one_replica() -> None:
+    """Listed, and in a file too."""
+    async with serving(saying(vllm_dump())) as url:
+        collector = Collector(config(Source(static=(url,)), Source(static=(url, url))))
+        await collector.scrape_once()
+        report = collector.summaries()[0].report
+        await collector.close()
+    assert (report.replicas.ready, report.replicas.total, report.running) == (1, 1, 3.0)
+
+
+@pytest.mark.parametrize("target", ["", "host:99999", "[::1:80", "a b:1", "host:port"])
+async def test_a_file_of_nonsense_is_a_problem_and_no_crash(tmp_path: Path, target: str) -> None:
+    """Whatever generated it."""
+    path = tmp_path / "targets.json"
+    path.write_text(json.dumps([{"targets": [target]}]))
+    collector = Collector(config(Source(file_sd=str(path))))
+    await collector.scrape_once()
+    summary = collector.summaries()[0]
+    await collector.close()
+    assert summary.report.replicas.ready == 0
+    assert summary.problems
+
+
+async def test_a_picker_that_falls_silent_leaves_the_number_of_its_replicas_known() -> None:
+    """None of four is ready, rather than none of none."""
+    async with serving(saying(epp_dump(ready=4))) as url:
+        collector = Collector(config(Source(epp=url)))
+        await collector.scrape_once()
+    await collector.scrape_once()
+    report = collector.summaries()[0].report
+    await collector.close()
+    assert (report.replicas.ready, report.replicas.total) == (0, 4)

@@ -52,6 +52,7 @@ def test_a_date_is_a_version_and_defaults_hold(tmp_path: Path) -> None:
         (("region: eu-west-1", "region: eu-west-1\nscrape_timeout_s: 9"), "scrape_timeout_s: expected"),
         (("region: eu-west-1\n", ""), "missing required field `region`"),
         (("{static: [http://10.0.0.7:8000]}", "{static: [http://a], stage: prefill}"), "both or neither"),
+        (("{epp: http://10.0.0.2:9090, pool: llama}", "{static: [http://a], stage: decode}"), "all replicas or none"),
         (("engine: vllm", "adapters: {loadabel: [x]}"), 'did you mean "loadable"?'),
         (("{static: [http://10.0.0.7:8000]}", "{static: [http://a], tls: {ca_file: /none}}"), "no such file: /none"),
         (("model: llama-3.3-70b", "model: ["), "agent.yaml:7"),
