@@ -147,14 +147,14 @@ class Answerer:
         if not query.name:
             # Only a client that wants a cookie may ask nothing (RFC 7873, 5.4).
             rcode = Rcode.NOERROR if asked.cookie is not None else Rcode.FORMERR
-            opt = reply.opts[0]
+            opt = reply.plain_opt(Scope.NOTHING)
             return Answer(bare(id_, query.flags, rcode, b"", opt), rcode, None, reply, b"", opt)
         if query.klass != CLASS_IN:
             opt = reply.opt(Scope.NOTHING, extended_error(bodies.NOT_AUTHORITATIVE, "class IN only"))
             wire = bare(id_, query.flags, Rcode.REFUSED, query.question, opt)
             return Answer(wire, Rcode.REFUSED, None, reply, query.question, opt)
         body = book.entry(query.name.lower(), query.type).body(reply.network)
-        opt = reply.opt(body.scope, body.ede) if body.ede else reply.opts[body.scope]
+        opt = reply.opt(body.scope, body.ede) if body.ede else reply.plain_opt(body.scope)
         wire = body.message(id_, query.flags >> 8 & 1, query.question, opt, reply.bytes_max)
         return Answer(wire, body.rcode, body.tally, reply, query.question, opt)
 
@@ -180,7 +180,7 @@ def _bad_key(id_: bytes, query: Query, tsig: Tsig, reply: Reply) -> Answer:
         + struct.pack("!HH", _TSIG_BAD_KEY, 0)
     )
     record = tsig.key_name + struct.pack("!HHIH", Type.TSIG, 255, 0, len(rdata)) + rdata
-    opt = reply.opts[0]
+    opt = reply.plain_opt(Scope.NOTHING)
     plain = bare(id_, query.flags, Rcode.NOTAUTH, query.question, opt)
     counts = struct.pack("!H", (1 if opt else 0) + 1)
     wire = plain[:10] + counts + plain[12:] + record

@@ -26,6 +26,7 @@ from director.dns.zone import Node, Zone, ZoneTree
 STRANGERS_MAX = 1_000
 """Entries kept for names and types that the policy does not list: wildcards' children, NXDOMAIN, odd types."""
 PICKS_MAX = 4 * NETWORKS_MAX
+"""Of all entries together."""
 _OWN_TYPES = frozenset(
     (Type.A, Type.AAAA, Type.NS, Type.SOA, Type.TXT, Type.CNAME, Type.HTTPS, Type.SVCB, Type.CAA, Type.DS)
 )

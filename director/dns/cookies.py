@@ -20,7 +20,8 @@ STEP_S = 60
 RENEW_AFTER_S = 1800
 LIFE_S = 3600
 AHEAD_S_MAX = 300
-COOKIES_MAX = 50_000
+COOKIES_MAX = 5_000
+"""Of each sort; a resolver has one for each of its addresses."""
 _VERSION = b"\x01\x00\x00\x00"
 
 

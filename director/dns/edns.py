@@ -52,13 +52,27 @@ def _cookie_length_right(data: bytes) -> bool:
     return server == 0 or SERVER_BYTES_MIN <= server <= SERVER_BYTES_MAX
 
 
+_NO_OPTS = [b"", b"", b""]
+
+
 class Reply:
     """Everything an answer needs to know of the asker: its network, its size limit, and the OPT record to come.
 
     Made from an OPT record and an address alone, so that a hot path may keep it for the next such query.
     """
 
-    __slots__ = ("_dnssec_ok", "_options", "_subnet", "bytes_max", "cookie_valid", "network", "opts", "source_matters")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_dnssec_ok",
+        "_subnet",
+        "bytes_max",
+        "cookie_valid",
+        "has_edns",
+        "network",
+        "opts",
+        "source_matters",
+    )
 
     def __init__(
         self,
@@ -74,41 +88,50 @@ class Reply:
         now_s: int,
     ) -> None:
         self.cookie_valid = asked.cookie is not None and jar.check(asked.cookie, source, now_s)
-        self._subnet = asked.subnet
+        # As the answer repeats it, but for the scope: the fourth byte.
+        self._subnet = asked.subnet.option(0) if asked.subnet is not None else None
         self.source_matters = asked.cookie is not None or asked.subnet is None or not asked.subnet.source_bits
         """Whether the same OPT record from another address would make another reply."""
         self.network: Network = (
             networks.of_subnet(asked.subnet, source) if asked.subnet is not None else networks.of_source(source)
         )
         self._dnssec_ok = edns is not None and edns.dnssec_ok
-        self._options: tuple[bytes, bytes] | None = None
+        self.has_edns = edns is not None
         self.bytes_max = 0xFFFF if transport == "tcp" else PAYLOAD_BYTES_MIN
-        self.opts: tuple[bytes, bytes, bytes] = (b"", b"", b"")
-        """The whole OPT record by Scope, without extended errors; empty where the query had none."""
+        self.opts = _NO_OPTS
+        """The whole OPT record by Scope, without extended errors; b"" where it was not needed so far."""
+        self._before = self._after = b""
         if edns is None:
             return
+        self.opts = [b"", b"", b""]
         if transport == "udp":
             self.bytes_max = max(PAYLOAD_BYTES_MIN, min(edns.payload_bytes, PAYLOAD_BYTES_MAX))
-        before = _option(Option.NSID, nsid) if asked.nsid else b""
-        after = b""
+        if asked.nsid:
+            self._before = _option(Option.NSID, nsid)
         if asked.cookie is not None:
-            after += _option(Option.COOKIE, jar.answer(asked.cookie, source, now_s, valid=self.cookie_valid))
+            self._after = _option(Option.COOKIE, jar.answer(asked.cookie, source, now_s, valid=self.cookie_valid))
         if asked.keepalive:
-            after += _option(Option.KEEPALIVE, struct.pack("!H", min(0xFFFF, int(idle_s * 10))))
-        self._options = (before, after)
-        self.opts = (self.opt(Scope.NOTHING), self.opt(Scope.ZONE), self.opt(Scope.NETWORK))
+            self._after += _option(Option.KEEPALIVE, struct.pack("!H", min(0xFFFF, int(idle_s * 10))))
+
+    def plain_opt(self, scope: Scope) -> bytes:
+        """The OPT record of an answer that used this much of the client; b"" where the query had none."""
+        if not self.has_edns:
+            return b""
+        found = self.opts[scope]
+        if not found:
+            found = self.opts[scope] = self.opt(scope)
+        return found
 
     def opt(self, scope: Scope, ede: bytes = b"", rcode: int = 0) -> bytes:
-        """The OPT record of an answer that used this much of the client; b"" where the query had none."""
-        if self._options is None:
+        """The same, with extended errors, or with a response code beyond four bits."""
+        if not self.has_edns:
             return b""
-        before, after = self._options
         subnet = b""
         if self._subnet is not None:
-            # /0 in: nothing of the client was used, whatever the answer depends on.
-            bits = self.network.scope_bits[scope] if self._subnet.source_bits else 0
-            subnet = _option(Option.SUBNET, self._subnet.option(bits))
-        return opt_record(before + subnet + after + ede, dnssec_ok=self._dnssec_ok, rcode=rcode)
+            # Never more than was given; so /0 in: nothing of the client was used, whatever the answer depends on.
+            bits = min(self.network.scope_bits[scope], self._subnet[2])
+            subnet = _option(Option.SUBNET, self._subnet[:3] + bytes((bits,)) + self._subnet[4:])
+        return opt_record(self._before + subnet + self._after + ede, dnssec_ok=self._dnssec_ok, rcode=rcode)
 
 
 def _option(code: int, data: bytes) -> bytes:

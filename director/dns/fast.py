@@ -14,7 +14,8 @@ from director.dns.edns import Reply
 from director.dns.limits import RateLimiter
 from director.dns.memo import Memo
 
-REPLIES_MAX = 25_000
+REPLIES_MAX = 20_000
+"""Of each sort, twice that at times; each is some 500 bytes."""
 HEADER_AND_QUESTION_MIN = 17
 _ONE_QUESTION = b"\0\1\0\0\0\0\0"
 LIMITED = b""
@@ -37,7 +38,7 @@ class Askers:
         """Keep the reply of a query that the complete path answered from a book, for the next like it."""
         behind = data[12 + question_bytes :]
         # Only where the rest is one OPT record or nothing, as its count says: the hot path does not look inside.
-        if data[4:11] != _ONE_QUESTION or data[11] != (1 if behind else 0) or bool(behind) != bool(reply.opts[0]):
+        if data[4:11] != _ONE_QUESTION or data[11] != (1 if behind else 0) or bool(behind) != reply.has_edns:
             return
         if reply.source_matters:
             self.by_source.put(source + behind, reply)
@@ -84,7 +85,9 @@ def fast_path(book: AnswerBook, askers: Askers, limiter: RateLimiter) -> FastAns
         network = reply.network
         body = entry.fixed or entry.picks.get(network) or entry.pick(network)
         if behind:
-            opt = reply.opts[body.scope] if not body.ede else reply.opt(body.scope, body.ede)
+            opt = reply.opts[body.scope] or reply.plain_opt(body.scope)
+            if body.ede:
+                opt = reply.opt(body.scope, body.ede)
             head = body.heads[data[2] + 2]
         else:
             opt = b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from enum import IntEnum
+from functools import cache
 from typing import Final, NamedTuple
 
 from director.core.pick import hash_key
@@ -18,7 +19,8 @@ FAMILY_IPV4: Final = 1
 FAMILY_IPV6: Final = 2
 ADDRESS_BITS: Final = {FAMILY_IPV4: 32, FAMILY_IPV6: 128}
 NETWORK_BITS: Final = {FAMILY_IPV4: 24, FAMILY_IPV6: 56}
-NETWORKS_MAX: Final = 25_000
+NETWORKS_MAX: Final = 20_000
+"""Networks remembered, twice that at times; each is some 400 bytes."""
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
@@ -39,8 +41,14 @@ class Network:
         self.text = text
         self.key_hash = hash_key(text)
         self.zone = zone
-        self.scope_bits = (0, min(bits, zone_bits), bits)
+        self.scope_bits = _scope_bits(min(bits, zone_bits), bits)
         """How many bits an answer used, by Scope."""
+
+
+@cache
+def _scope_bits(zone_bits: int, bits: int) -> tuple[int, int, int]:
+    """One object for all networks that are alike in this."""
+    return 0, zone_bits, bits
 
 
 class Subnet(NamedTuple):
@@ -51,9 +59,8 @@ class Subnet(NamedTuple):
     address: bytes
 
     def option(self, scope_bits: int) -> bytes:
-        """The option data for the answer: family, source and address as they came, and the scope."""
-        head = bytes((0, self.family, self.source_bits, min(scope_bits, self.source_bits)))
-        return head + self.address
+        """The option data for an answer: family, source and address as they came, and the scope."""
+        return bytes((0, self.family, self.source_bits, scope_bits)) + self.address
 
 
 def read_subnet(data: bytes) -> Subnet | None:
@@ -82,7 +89,7 @@ class Networks:
 
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
-        self._known: Memo[tuple[int, int, bytes], Network] = Memo(NETWORKS_MAX)
+        self._known: Memo[bytes, Network] = Memo(NETWORKS_MAX)
         self.by_source: Memo[bytes, Network] = Memo(NETWORKS_MAX)
 
     def of_source(self, source: bytes) -> Network:
@@ -104,7 +111,7 @@ class Networks:
     def _of(self, family: int, given_bits: int, address: bytes) -> Network:
         bits = min(given_bits, NETWORK_BITS[family])
         head = address[: (bits + 7) // 8]
-        key = (family, bits, head)
+        key = bytes((family, bits)) + head
         found = self._known.get(key)
         if found is None:
             found = self._make(family, bits, head)

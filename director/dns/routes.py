@@ -11,7 +11,7 @@ from director.core.policy import Addresses, DnsName, Policy
 from director.core.request import Request
 from director.core.route import CompiledRoute
 from director.core.table import RoutingTable
-from director.dns.networks import NETWORKS_MAX, Network, Scope
+from director.dns.networks import Network, Scope
 
 SHARE_MOVED_MIN = 0.01
 """Shares that differ by less than a hundredth altogether stand still: nobody's TTL need shrink for it."""
@@ -38,7 +38,6 @@ class NameRoute:
         "_table",
         "aliases",
         "name",
-        "picks",
         "route",
         "scope",
         "ttl_s",
@@ -56,7 +55,6 @@ class NameRoute:
         self.scope = Scope.ZONE if len(self.route.weights) == 1 else Scope.NETWORK
         short = moving or self.route.troubled()
         self.ttl_s = min(name.ttl_s, name.ttl_trouble_s) if short else name.ttl_s
-        self.picks: dict[Network, Outcome] = {}
         self._outcomes: dict[tuple[tuple[str, str], ...], Outcome] = {}
         # Who wins the key decides everything, unless further answers or excluded regions depend on the rest of its
         # order: then each network is decided for itself.
@@ -64,14 +62,6 @@ class NameRoute:
 
     def pick(self, network: Network) -> Outcome:
         """The same network gets the same outcome for as long as the plan lasts."""
-        found = self.picks.get(network)
-        if found is None:
-            if len(self.picks) >= NETWORKS_MAX:
-                self.picks.clear()
-            found = self.picks[network] = self._find(network)
-        return found
-
-    def _find(self, network: Network) -> Outcome:
         if self._by_winner is None:
             return self._decide(network.text)
         winner = rank(network.key_hash, self.route.weights)[0]

@@ -126,6 +126,19 @@ class Responder:
 
     def complete(self, data: bytes, source: bytes, counted: bool) -> bytes | None:
         """A datagram that the hot path left. `counted`: the rate limit has seen it, and it is over."""
+        if not counted and data[10:12] == b"\0\0":
+            # No EDNS, so no cookie: whether it is over the limit can be known without working out an answer.
+            if self._limiter.over(source):
+                if not self._limiter.slips(source):
+                    self.counters.drop("rate_limited")
+                    return None
+                counted = True
+            else:
+                return self._complete(data, source, free=True)
+        return self._complete(data, source, over=counted)
+
+    def _complete(self, data: bytes, source: bytes, *, over: bool = False, free: bool = False) -> bytes | None:
+        """`over`: known to be over the limit. `free`: known to be under it."""
         try:
             answer = self.answerer.answer(data, source, "udp")
         except Exception:
@@ -135,7 +148,7 @@ class Responder:
             return None
         if answer.reply is not None and answer.tally is not None:
             self._askers.remember(data, len(answer.question), source, answer.reply)
-        if not answer.cookie_valid and (counted or self._limiter.over(source)):
+        if not free and not answer.cookie_valid and (over or self._limiter.over(source)):
             if not self._limiter.slips(source):
                 self.counters.drop("rate_limited")
                 return None
