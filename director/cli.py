@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("director.commands.operate:up_command", "Bring a region back."),
     "cap": ("director.commands.operate:cap_command", "Limit a region's share of any route."),
     "dns": ("director.commands.dns:dns_group", "Ask the DNS responder."),
+    "l7": ("director.commands.l7:l7_group", "Feed a proxy with fallbacks; hear from it how requests ended."),
     "token": ("director.commands.token:token_group", "Create, list and revoke bearer tokens."),
     "migrate": ("director.commands.migrate:migrate_command", "Bring the database's schema to this release."),
 }
