@@ -26,7 +26,7 @@ from director.http.operations import (
     regions,
 )
 from director.http.policies import handlers as policies
-from director.http.problem import Problem, ProblemRaised, database_away
+from director.http.problem import FAILED, Problem, ProblemRaised, database_away
 from director.http.replies import AnyRequest, problem_reply
 from director.http.state import HttpState
 from director.replica.view import ReplicaView
@@ -155,4 +155,4 @@ def _http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes
 def _failed(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Our fault: the log has the trace, the client has none of it."""
     log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
-    return problem_reply(Problem(500, "internal", "the director failed; its log says how"))
+    return problem_reply(FAILED)

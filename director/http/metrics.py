@@ -6,15 +6,17 @@ regions, models and reasons come from the policy and the plan, never from a requ
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from director.replica.view import ReplicaView
 
 DECISION_LABELS = ["region", "model", "reason", "affinity"]
+DECISION_US = (10, 20, 50, 100, 200, 500, 1_000, 5_000)
 CELLS_MAX = 50_000
 """Distinct label sets; beyond, they share one called `other`."""
 
@@ -28,7 +30,9 @@ class Counters:
         self.reports: dict[tuple[str, str], int] = {}
         self.deployments_dropped: dict[str, int] = {}
         self.outcomes: dict[str, int] = {}
-        self.responses: dict[tuple[str, int], int] = {}
+        self.timed = [0] * (len(DECISION_US) + 1)
+        """Sampled decisions by duration: the first bucket of `DECISION_US` that holds them, or beyond."""
+        self.timed_ns = 0
 
     def decision_cell(self, region: str, model: str, reason: str, affinity: str) -> list[int]:
         """The counter of one label set, as a list of one: its holder adds without a look-up."""
@@ -52,8 +56,9 @@ class Counters:
     def outcome(self, kind: str, count: int) -> None:
         self.outcomes[kind] = self.outcomes.get(kind, 0) + count
 
-    def responded(self, route: str, status: int) -> None:
-        self.responses[route, status] = self.responses.get((route, status), 0) + 1
+    def decided_in(self, duration_ns: int) -> None:
+        self.timed[bisect_left(DECISION_US, duration_ns / 1000)] += 1
+        self.timed_ns += duration_ns
 
 
 class HttpCollector(Collector):
@@ -86,12 +91,17 @@ class HttpCollector(Collector):
             counters.deployments_dropped,
         )
         yield _counter("director_outcomes", "Requests whose end an L7 told, by class.", "class", counters.outcomes)
-        responses = CounterMetricFamily(
-            "director_http_responses", "Responses outside the decision path.", labels=["route", "status"]
+        yield self._durations()
+
+    def _durations(self) -> Metric:
+        counted, buckets = 0, []
+        for bound, count in zip((*(f"{us / 1e6:g}" for us in DECISION_US), "+Inf"), self._counters.timed, strict=True):
+            counted += count
+            buckets.append((bound, float(counted)))
+        text = "Time from a whole request to its answer's bytes; one request in 64 is timed."
+        return HistogramMetricFamily(
+            "director_decision_seconds", text, buckets=buckets, sum_value=self._counters.timed_ns / 1e9
         )
-        for (route, status), count in counters.responses.items():
-            responses.add_metric([route, str(status)], count)
-        yield responses
 
     def _replica(self) -> Iterator[Metric]:
         view = self._view

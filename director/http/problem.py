@@ -103,5 +103,8 @@ def malformed(*errors: FieldProblem) -> Problem:
     return Problem(400, "malformed", "; ".join(str(error) for error in errors), errors=errors)
 
 
+FAILED = Problem(500, "internal", "the director failed; its log says how")
+
+
 def database_away() -> Problem:
     return Problem(503, "database_away", "Postgres cannot be reached; try again shortly", retry_after_s=2)

@@ -233,6 +233,20 @@ async def test_a_busy_port_raises(port: int, view: FakeView) -> None:
             pass
 
 
+async def test_a_failure_of_ours_is_500(connection: Connection, view: FakeView) -> None:
+    """A fault of the director is neither a malformed request nor a dropped connection, remembered head or not."""
+    for _ in range(3):
+        await connection.send(post())
+        assert (await connection.response())[0] == 200
+    view.plan_age_ms = None  # type: ignore[assignment,method-assign]
+    view.time_ms += 1
+    for request in (post(), get(b"/select-region?tenant=acme&model=llama", b"decide"), post()):
+        await connection.send(request)
+        status, headers, body = await connection.response()
+        assert (status, headers["content-type"]) == (500, "application/problem+json")
+        assert b"NoneType" not in body
+
+
 async def test_an_upgrade_is_answered_as_plain_http(connection: Connection) -> None:
     """Nobody upgrades here."""
     await connection.send(

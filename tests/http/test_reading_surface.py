@@ -118,11 +118,24 @@ async def test_metrics(client: httpx.AsyncClient, view: FakeView) -> None:
     assert {one.labels["reason"] for one in decisions} == {"home"}
     (refused,) = families["director_decision_refusals"].samples
     assert (refused.labels, refused.value) == ({"code": "tenant_unknown"}, 1)
+    (view_of_time,) = [one for one in families["director_decision_seconds"].samples if one.name.endswith("_count")]
+    assert view_of_time.value == 0
     assert families["director_plan_epoch"].samples[0].value == 1841
     assert families["director_ready"].samples[0].value == 1
     assert len(families["director_deployment_capacity_tokens_per_second"].samples) == 3
     view.table = None
     assert "director_ready 0.0" in (await client.get("/metrics", headers=READ)).text
+
+
+async def test_decisions_are_timed_by_sample(client: httpx.AsyncClient) -> None:
+    """Of every 64 requests one is timed."""
+    for _ in range(128):
+        await client.post("/select-region", json={"tenant": "acme", "model": "llama"}, headers=auth())
+    reply = await client.get("/metrics", headers=READ)
+    families = {family.name: family for family in text_string_to_metric_families(reply.text)}
+    told = {one.name: one.value for one in families["director_decision_seconds"].samples}
+    assert told["director_decision_seconds_count"] == 2
+    assert 0 < told["director_decision_seconds_sum"] < 1
 
 
 async def test_fallbacks(client: httpx.AsyncClient) -> None:
