@@ -78,16 +78,21 @@ class Child:
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def run(self) -> int:
-        """Start, and start again whenever it ends. Returns only when stopped, or `UNUSABLE` when it cannot work."""
+        """Start, and start again whenever it ends. Returns when stopped, or `UNUSABLE` when its first start says so.
+
+        Later the same exit code is a passing one: what it was told was right once.
+        """
         back_off_s = BACK_OFF_S_MIN
+        first = True
         while not self._stopping.is_set():
             started_s = time.monotonic()
             self._process = await start("director", self._arguments, self._env, self._gate)
             code = await self._process.wait()
             if self._stopping.is_set():
                 break
-            if code == UNUSABLE:
+            if code == UNUSABLE and first:
                 return UNUSABLE
+            first = False
             lived_s = time.monotonic() - started_s
             back_off_s = BACK_OFF_S_MIN if lived_s >= STEADY_S else min(BACK_OFF_S_MAX, back_off_s * 2)
             log.error("process_ended", process=self.name, code=code, lived_s=round(lived_s, 1), again_in_s=back_off_s)

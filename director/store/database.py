@@ -31,12 +31,18 @@ RECYCLE_S = 1_800
 
 UNAVAILABLE_CLASSES = ("08", "28", "3D", "53", "57P", "58")
 """SQLSTATE classes: connection, who we are, no such database, resources used up, shutdown and crash, system errors."""
+UNDEFINED_TABLE = "42P01"
+"""A process that starts before the first migration waits for it, as it would for the server."""
 UNAVAILABLE_STATES = ("55P03", "57014", "25P03", "25P04", "25006")
 """Lock timeout, statement timeout, transaction timeouts, and a standby that cannot be written to (a fail-over)."""
 
 
 class DatabaseUnavailable(Exception):
     """Postgres cannot be reached, or did not answer in time. The caller goes on without it and tries again later."""
+
+
+class SchemaMissing(DatabaseUnavailable):
+    """Postgres answers, and lacks a table that this release needs: `director migrate` brings it."""
 
 
 class Database:
@@ -149,6 +155,8 @@ class _one_error:  # noqa: N801  a context manager reads as a verb
             return
         if is_unavailable(error):
             raise DatabaseUnavailable(sentence(error)) from error
+        if isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == UNDEFINED_TABLE:
+            raise SchemaMissing(f"{sentence(error)}; is the schema of this release? (director migrate)") from error
 
 
 def sentence(error: BaseException) -> str:

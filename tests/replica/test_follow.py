@@ -14,7 +14,7 @@ from director.replica.follow import Follower
 from director.replica.replica import Replica
 from director.replica.run import running_replica
 from director.store import demand, keys, lease, plans, policies, tokens
-from director.store.database import Database
+from director.store.database import Database, SchemaMissing
 from director.store.embedded import EmbeddedPostgres
 from director.store.migrate import upgrade
 from tests.replica.worlds import POLICY, REQUEST, plan
@@ -92,6 +92,20 @@ async def test_a_published_plan_is_served_within_moments(database: Database) -> 
         assert not replica.static
         assert replica.policy_version == 1
         assert replica.plan_age_ms() < 3_000
+
+
+async def test_it_waits_for_a_migration(empty_postgres_url: str) -> None:
+    """A replica that starts before the schema is there is degraded, says what to do, and goes on by itself."""
+    database = Database(empty_postgres_url)
+    try:
+        async with following(database) as (replica, follower):
+            with pytest.raises(SchemaMissing, match="director migrate"):
+                await follower.poll()
+            assert replica.degraded
+            await asyncio.to_thread(upgrade, empty_postgres_url)
+            await until(lambda: not replica.degraded)
+    finally:
+        await database.close()
 
 
 async def test_without_any_plan_it_is_not_ready(database: Database) -> None:
