@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -26,7 +27,8 @@ from pathlib import Path
 from benchmarks.dns import peers
 from benchmarks.dns.load import server_cookie
 
-OURS, GDNSD, PDNS = "director", "gdnsd geoip", "PowerDNS geoip"
+OURS, GDNSD, PDNS, KNOT = "director", "gdnsd geoip", "PowerDNS geoip", "Knot geoip"
+PROGRAMS = {GDNSD: "gdnsd", PDNS: "pdns_server", KNOT: "knotd"}
 LOAD_CPU, SERVER_CPU = "1", "0"
 FAVOURED: list[bool] = []
 
@@ -43,6 +45,8 @@ def server_command(which: str, folder: Path, port: int, workers: int = 1) -> lis
         return peers.gdnsd(folder, port)
     if which == PDNS:
         return peers.powerdns(folder, port)
+    if which == KNOT:
+        return peers.knot(folder, port)
     return [sys.executable, "-m", "benchmarks.dns.server", str(port), str(workers)]
 
 
@@ -93,6 +97,27 @@ def load(port: int, pids: list[int], seconds: float, *more: str, cpus: str = LOA
     return result
 
 
+def dnsperf(port: int, folder: Path, seconds: float) -> float:
+    """Queries a second by the usual tool, as a check on our own."""
+    (folder / "questions").write_text(f"{peers.NAME} A\n")
+    command = [
+        "taskset",
+        "-c",
+        LOAD_CPU,
+        "dnsperf",
+        "-s",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "-d",
+        str(folder / "questions"),
+    ]
+    command += ["-l", str(max(1, int(seconds))), "-q", "500", "-E", "8:000118000a0102"]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=own_session).stdout
+    found = re.search(r"Queries per second:\s+([\d.]+)", output)
+    return float(found[1]) if found else 0.0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
@@ -103,7 +128,7 @@ def main() -> int:
     if options.favour:
         FAVOURED.append(True)
     rivals = [OURS]
-    rivals += [name for name, program in ((GDNSD, "gdnsd"), (PDNS, "pdns_server")) if shutil.which(program)]
+    rivals += [name for name, program in PROGRAMS.items() if shutil.which(program)]
     ports = {name: 8350 + i for i, name in enumerate(rivals)}
     results: dict[str, list[float]] = {name: [] for name in rivals}
     with tempfile.TemporaryDirectory() as text, contextlib.ExitStack() as stack:
@@ -117,6 +142,10 @@ def main() -> int:
                 print(f"{name:<16} {got['per_cpu_s']:>9,.0f} per CPU-second, lost {got['lost']}", flush=True)
         half = statistics.median(results[OURS]) / 2
         latency = load(ports[OURS], pids[OURS], options.seconds, "--rate", str(half))
+        if shutil.which("dnsperf"):
+            print("\ndnsperf, whose own ceiling is near 130,000/s, one subnet:")
+            for name in rivals:
+                print(f"{name:<16} {dnsperf(ports[name], folder, options.seconds):>9,.0f}/s", flush=True)
     print("\nworkers that share the port, all on both cores:")
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as text, running(OURS, Path(text), 8360 + workers, workers, "0,1") as pids_:

@@ -72,6 +72,40 @@ security-poll-suffix=
     return ["pdns_server", f"--config-dir={folder}", "--daemon=no", "--guardian=no"]
 
 
+def knot(folder: Path, port: int) -> list[str]:
+    """Knot with its geoip module in subnet mode."""
+    folder.mkdir(parents=True)
+    views = "".join(f"  - net: {net}\n    A: {ADDRESSES[cc]}\n" for net, cc in ZONES.items())
+    (folder / "geo.conf").write_text(f"{NAME}.:\n{views}")
+    (folder / f"{APEX}.zone").write_text(
+        f"{APEX}. 3600 SOA ns1 hostmaster 1 7200 1800 259200 900\n"
+        f"{APEX}. 3600 NS ns1.{APEX}.\nns1.{APEX}. 3600 A 192.0.2.53\n{NAME}. 20 A 192.0.2.1\n"
+    )
+    (folder / "knot.conf").write_text(
+        f"""server:
+  listen: 127.0.0.1@{port}
+  rundir: {folder}
+  udp-workers: 1
+  tcp-workers: 1
+  edns-client-subnet: on
+database:
+  storage: {folder}
+mod-cookies:
+  - id: default
+mod-geoip:
+  - id: chat
+    config-file: {folder}/geo.conf
+    ttl: 20
+    mode: subnet
+zone:
+  - domain: {APEX}
+    storage: {folder}
+    module: [mod-cookies, mod-geoip/chat]
+"""
+    )
+    return ["knotd", "-c", str(folder / "knot.conf")]
+
+
 def write_mmdb(file: Path, zones: dict[str, str]) -> None:
     """The MaxMind DB format, as much as three networks need: a binary tree over IPv6, data, metadata."""
     data = bytearray()
