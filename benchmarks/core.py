@@ -36,6 +36,7 @@ from director.core.route import CompiledRoute
 from director.core.state import PlannerState
 from director.core.step import step
 from director.core.table import RoutingTable
+from director.planner.run import GC_ALLOCATIONS
 
 NOW_MS = 1_900_000_000_000
 KEYRING = KeyRing("k", {"k": b"0" * 32})
@@ -159,7 +160,7 @@ def time_step(regions: int, models: int, route_count: int, ticks: int = 6) -> tu
     """Median milliseconds of a step after two warm ones, the share of new plans, and what they left behind."""
     policy = fleet(regions, models)
     keys, draw = routes(policy, route_count), Random(3)
-    per_route = regions * models * 45_000 * 0.8 / max(1, route_count)
+    per_route = regions * models * 45_000 * 0.6 / max(1, route_count)
     state, memo, times, plans = PlannerState(), Memo(), [], 0
     plan: Plan | None = None
     for second in range(1, ticks + 3):
@@ -178,6 +179,7 @@ def time_step(regions: int, models: int, route_count: int, ticks: int = 6) -> tu
 
 
 def main() -> None:
+    gc.set_threshold(GC_ALLOCATIONS, 10, 10)  # as the planner's process has it
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     quick = parser.parse_args().quick
