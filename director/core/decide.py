@@ -14,6 +14,8 @@ from director.core.route import CompiledRoute
 from director.core.table import RoutingTable
 
 FALLBACKS_MAX = 8
+ANSWERS_MAX = 512
+"""Answers kept per route: every order of four candidates, and the tokens of some. A kilobyte or two each."""
 _RELEASE_SALT = salt("release")
 _REASON_SALT = salt("reason")
 
@@ -155,6 +157,9 @@ def _answer(
         affinity_seen=seen,
     )
     if not exclude:
+        if len(route.answers) >= ANSWERS_MAX:
+            route.answers.clear()
+            route.prepared.clear()
         route.answers[cache_key] = decision
     return decision
 

@@ -427,3 +427,16 @@ async def test_names_from_reports_cannot_break_headers(ask: Asked, view: FakeVie
     assert reply.json()["version"] == "v1\r\nX-Evil: 1 é"
     assert reply.headers["x-director-version"] == "v1%0D%0AX-Evil: 1 %C3%A9"
     assert "x-evil" not in reply.headers
+
+
+async def test_returning_sessions_do_not_fill_memory(ask: Asked, view: FakeView) -> None:
+    """However many tokens come back, a route keeps a bounded number of answers, and each is still right."""
+    assert view.table is not None
+    await ask(json=QUESTION)
+    (route,) = (one for one in view.table.routes() if one.key.tenant == "acme")
+    for i in range(600):
+        region = ("eu-west-1", "eu-central-1")[i % 2]
+        token = issue(KEYRING, region, NOW_MS // 1000 + 100 + i, route_mark(route.key))
+        reply = await ask(json={**QUESTION, "affinity": token})
+        assert reply.json()["region"] == region
+        assert len(route.prepared) <= len(route.answers) <= 512
