@@ -7,6 +7,8 @@ A valid cookie proves the source and lifts the limit; so does TCP.
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address, ip_address, ip_network
+
 from msgspec import Struct
 
 
@@ -16,6 +18,8 @@ class Limits(Struct, frozen=True):
     responses_per_s: int = 1000
     """Per client network (/24, /56) and second, UDP without a cookie. A busy public resolver's site stays below; a
     victim of reflection gets at most some 100 kB/s. 0 lifts the limit."""
+    exempt: tuple[str, ...] = ()
+    """Networks without that limit: a load balancer such as dnsdist, whose own limits stand before ours."""
     slip: int = 2
     """Every second limited answer is a TC, no larger than its query: a real client among forged ones gets through."""
     networks_max: int = 200_000
@@ -36,12 +40,13 @@ class Limits(Struct, frozen=True):
 class RateLimiter:
     """Responses per network in the running second. The whole table is dropped with the second: nothing to expire."""
 
-    __slots__ = ("_counts", "_limit", "_networks_max", "_second", "_slip")
+    __slots__ = ("_counts", "_exempt", "_limit", "_networks_max", "_second", "_slip")
 
     def __init__(self, limits: Limits) -> None:
         self._limit = limits.responses_per_s
         self._slip = limits.slip
         self._networks_max = limits.networks_max
+        self._exempt = tuple(ip_network(text) for text in limits.exempt)
         self._second = 0
         self._counts: dict[bytes, int] = {}
 
@@ -59,7 +64,13 @@ class RateLimiter:
         if count == 1 and len(counts) >= self._networks_max:
             return False
         counts[network] = count
-        return count > self._limit > 0
+        return count > self._limit > 0 and not (self._exempt and self._is_exempt(source))
+
+    def _is_exempt(self, source: bytes) -> bool:
+        address = ip_address(source)
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._exempt)
 
     def slips(self, source: bytes) -> bool:
         """Whether a response that was just found over the limit is one of those that are cut instead of dropped."""

@@ -15,6 +15,7 @@ import dns.rcode
 import pytest
 
 from director.dns.datagrams import BatchedDatagrams, PlainDatagrams, batched_calls_work
+from director.dns.exposition import serve_metrics
 from director.dns.limits import Limits
 from director.dns.server import Responder, serve_dns
 from tests.dns.fakes import APEX, FakeView, plan
@@ -336,3 +337,36 @@ async def test_a_fault_of_ours_is_servfail_and_the_next_query_is_served(
         assert udp.rcode() == dns.rcode.SERVFAIL
     assert data(await dns.asyncquery.udp(dns.message.make_query(CHAT, "A"), HOST, port=responder.port, timeout=5))
     assert responder.counters.dropped["internal_error"] == 1
+
+
+async def test_metrics_tell_what_was_answered_and_limited(start: Start) -> None:
+    """By zone, type, code and transport; latency; what a limit took; over HTTP on a port of its own."""
+    responder = await start(responses_per_s=3)
+    for name in (CHAT, f"nobody.{APEX}", "other.org"):
+        await dns.asyncquery.udp(dns.message.make_query(name, "A"), HOST, port=responder.port, timeout=5)
+    await dns.asyncquery.tcp(dns.message.make_query(CHAT, "AAAA"), HOST, port=responder.port, timeout=5)
+    for _ in range(3):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(dns.message.make_query(CHAT, "A").to_wire(), (HOST, responder.port))
+    await until(lambda: responder.counters.dropped.get("rate_limited", 0) > 0)
+    server = await serve_metrics(responder, HOST, 0)
+    port = server.sockets[0].getsockname()[1]
+    pages = []
+    for target in (b"/metrics", b"/other"):
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(5):
+            pages.append((await reader.read()).decode())
+        writer.close()
+    server.close()
+    await server.wait_closed()
+    assert pages[1].startswith("HTTP/1.1 404")
+    for line in (
+        f'director_dns_answers_total{{rcode="NOERROR",transport="tcp",type="AAAA",zone="{APEX}"}} 1.0',
+        f'director_dns_answers_total{{rcode="NXDOMAIN",transport="udp",type="A",zone="{APEX}"}} 1.0',
+        'director_dns_answers_total{rcode="REFUSED",transport="udp",type="A",zone=""} 1.0',
+        'director_dns_limited_total{why="rate_limited"}',
+        "director_dns_batch_seconds_count",
+        "director_dns_plan_epoch 1841.0",
+    ):
+        assert line in pages[0], pages[0]
