@@ -115,3 +115,25 @@ async def test_stopping_the_server_ends_streams(view: FakeView) -> None:
             began = loop.time()
         assert loop.time() - began < 2.5
         await reply.aclose()
+
+
+async def test_an_event_during_a_read_is_not_lost(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written between a read and the look at the newest id still reaches a filtered stream."""
+    followed = feed.EventFeed()
+    read = events.list_events
+    late: list[Event] = [event(7)]
+
+    async def read_then_write(*args: object, **filters: object) -> list[events.StoredEvent]:
+        found = await read(*args, **filters)  # type: ignore[arg-type]
+        if late:
+            await events.append(database, late.pop())
+            followed._newest = await events.newest_event_id(database)
+        return found
+
+    monkeypatch.setattr(events, "list_events", read_then_write)
+    async with asyncio.timeout(8):
+        async for one in followed.follow(database, 0, region="eu-west-1"):
+            if one is not None:
+                assert one.event.why == "why 7"
+                break
+    followed.close()

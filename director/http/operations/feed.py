@@ -47,8 +47,9 @@ class EventFeed:
                 try:
                     if cursor is None:
                         cursor = await events.newest_event_id(database)
-                    found = await events.list_events(database, since_id=cursor, region=region, kind=kind, limit=BATCH)
+                    # Taken before the read: whatever is newer than that, the next read looks for again.
                     seen = self._newest
+                    found = await events.list_events(database, since_id=cursor, region=region, kind=kind, limit=BATCH)
                 except DatabaseUnavailable:
                     yield None
                     await self._pause()
