@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from director.serve import running
+from director.serve.options import ROLES
 from tests.e2e.tree import Tree, command, tree
 from tests.serve.processes import alive, children, director, free_port, wait_for
 
@@ -44,20 +45,20 @@ def test_no_orphan_survives_a_killed_supervisor(tmp_path: Path) -> None:
         wait_for(lambda: running.read(asked.data), why="it starts again")
 
 
-@pytest.mark.parametrize("role", ["api", "dns", "planner"])
-def test_a_role_that_dies_is_started_again(tmp_path: Path, role: str) -> None:
+def test_a_role_that_dies_is_started_again(tmp_path: Path) -> None:
     """With a new process, after a moment; the others do not notice."""
     with tree(tmp_path) as asked:
-        wait_for(lambda: {"api", "dns", "planner"} <= {_role(words) for words in asked.processes().values()})
-        before = {name: asked.role_pid(name) for name in ("api", "dns", "planner")}
-        os.kill(before[role], signal.SIGKILL)
+        wait_for(lambda: set(ROLES) <= {_role(words) for words in asked.processes().values()}, why="the roles run")
+        for role in ROLES:
+            before = {name: asked.role_pid(name) for name in ROLES}
+            os.kill(before[role], signal.SIGKILL)
 
-        def replaced() -> bool:
-            now = {_role(words): pid for pid, words in asked.processes().items()}
-            return role in now and now[role] != before[role]
+            def replaced(role: str = role, before: dict[str, int] = before) -> bool:
+                found = {_role(words): pid for pid, words in asked.processes().items()}
+                return role in found and found[role] != before[role]
 
-        wait_for(replaced, why="it is started again")
-        assert all(asked.role_pid(name) == pid for name, pid in before.items() if name != role)
+            wait_for(replaced, why=f"{role} is started again")
+            assert all(asked.role_pid(name) == pid for name, pid in before.items() if name != role)
 
 
 def _role(words: str) -> str:
