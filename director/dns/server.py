@@ -110,6 +110,8 @@ class Responder:
                 self._askers.clear()
             elif book.table.keyring is not self._book.table.keyring:
                 self._askers.forget_cookies()
+            if book is not None and book.tree.unusable and (self._book is None or book.tree is not self._book.tree):
+                log.warning("dns_policy_unusable", names=book.tree.unusable)
             self._book = book
             self._fast = _nothing_remembered if book is None else fast_path(book, self._askers, self._limiter)
         return self._fast
