@@ -8,8 +8,10 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from director.http.decision.question import parse_query
 from director.http.grants import SESSION_COOKIE, grant_of, require
-from director.http.problem import Problem, ProblemRaised
+from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
+from director.http.reading.fields import FieldRefused
 from director.http.state import shared
 from director.replica.tokens import Grant
 
@@ -28,6 +30,17 @@ def needs(scope: str) -> Guard:
             raise ProblemRaised(problem)
 
     return guard
+
+
+def no_query(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a query string where none is read: `drain?deadline_s=60` must not drain for ever."""
+    try:
+        told = parse_query(connection.scope["query_string"])
+    except FieldRefused as refused:
+        raise ProblemRaised(malformed(*refused.problems)) from None
+    if told:
+        problems = (FieldProblem(name, "no query string here", "an unknown field") for name in told)
+        raise ProblemRaised(malformed(*problems))
 
 
 def who(connection: Connection) -> Grant:

@@ -34,6 +34,7 @@ GRANTS = {
     "read": Grant("viewer", frozenset({"read"})),
     "operate": Grant("ops", frozenset({"operate", "read"})),
     "report:eu-west-1": Grant("agent-eu-west-1", frozenset({"report:eu-west-1"})),
+    "all": Grant("all", frozenset({"decide", "read", "operate", "report"})),
     "report:us-east-1": Grant("agent-us-east-1", frozenset({"report:us-east-1"})),
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -175,3 +177,39 @@ async def test_the_memory_is_bounded(view: FakeView, monkeypatch: pytest.MonkeyP
             known = len(made[0].heads._known)
             assert known == 0 if i < 10 else 1 <= known <= 3
         one.writer.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_cut_of_a_stream_answers_alike(view: FakeView, seed: int) -> None:
+    """However a stream of requests is cut into reads, remembered heads or not, every request gets its own answer."""
+    choose = random.Random(seed)
+    requests, expected = [], []
+    for i in range(60):
+        kind = choose.choice(("post", "post", "post", "bad", "live", "get"))
+        tenant, status = {"bad": (b"nobody", 403)}.get(kind, (b"acme", 200))
+        body = b'{"tenant":"%b","model":"llama","session":"%04d"}' % (tenant, i)
+        query = b"/select-region?tenant=acme&model=llama&session=%04d" % i
+        requests.append({"live": get(b"/health/live"), "get": get(query, b"decide")}.get(kind, post(body)))
+        expected.append((status, kind == "live"))
+    stream, reads = b"".join(requests), []
+    cuts = sorted({0, len(stream), *(choose.randrange(len(stream)) for _ in range(25))})
+    if choose.random() < 0.5:
+        ends = [sum(map(len, requests[:i])) for i in range(len(requests) + 1)]
+        cuts = sorted({*ends, *choose.sample(cuts, 8)})
+    for begin, end in itertools.pairwise(cuts):
+        reads.append(stream[begin:end])
+    async with running_http(view, "127.0.0.1", 0) as port:
+        one = Connection(*await asyncio.open_connection("127.0.0.1", port))
+
+        async def send() -> None:
+            for data in reads:
+                await one.send(data)
+                await asyncio.sleep(0)
+
+        sending = asyncio.ensure_future(send())
+        for status, live in expected:
+            told = await one.response()
+            assert (told[0], b'"live"' in told[2]) == (status, live)
+        await sending
+        one.writer.close()
+    assert sum(1 for one in view.counted) == sum(1 for status, live in expected if status == 200 and not live)

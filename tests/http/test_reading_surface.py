@@ -239,3 +239,15 @@ async def test_a_session_reads_and_sets_nothing(client: httpx.AsyncClient) -> No
     await log_in(client, "operate")
     assert (await client.get("/plan")).status_code == 200
     assert (await client.post("/regions/eu-west-1/drain")).status_code == 401
+
+
+async def test_a_query_where_none_is_read_is_refused(client: httpx.AsyncClient) -> None:
+    """`drain?deadline_s=60` would drain for ever: it is 400 instead, with the name."""
+    every = auth("all")
+    for operation in OPERATIONS:
+        if operation.query or not operation.scope or operation.path in ("/", "/metrics", "/schema/openapi.json"):
+            continue
+        path = operation.path.replace("{region}", "eu-west-1") + "?deadline_s=60"
+        reply = await client.request(operation.method, path, headers=every)
+        assert reply.status_code == 400, operation.path
+        assert reply.json()["errors"][0]["path"] == "deadline_s"

@@ -9,7 +9,7 @@ from litestar import Response, put
 from litestar.datastructures import State
 
 from director.core.events import Event
-from director.http.guards import needs
+from director.http.guards import needs, no_query
 from director.http.ingest.read import LISTED_MAX, ReadReport, ReportRejected, read_report
 from director.http.ingest.rules import BODY_BYTES_MAX
 from director.http.problem import Problem
@@ -24,7 +24,7 @@ INLINE_BYTES_MAX = 64 * 1024
 log = structlog.get_logger()
 
 
-@put("/regions/{region:str}/report", guards=[needs("report:{region}")], request_max_body_size=BODY_BYTES_MAX)
+@put("/regions/{region:str}/report", guards=[needs("report:{region}"), no_query], request_max_body_size=BODY_BYTES_MAX)
 async def put_report(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """Take what a region says about every deployment it runs."""
     http = shared(state)

@@ -6,13 +6,13 @@ import msgspec
 from litestar import Response, post
 from litestar.datastructures import State
 
-from director.core.explain import explain
+from director.core.explain import Explanation, explain
 from director.core.state import PlannerState
 from director.core.table import RoutingTable
 from director.core.zones import ZoneIndex
 from director.http.decision.endpoint import request_of
-from director.http.decision.question import BODY_BYTES_MAX, past_question_from_body
-from director.http.guards import needs
+from director.http.decision.question import BODY_BYTES_MAX, Question, past_question_from_body
+from director.http.guards import needs, no_query
 from director.http.operations.plans import table_in_use
 from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
 from director.http.reading.fields import FieldRefused, timestamp_ms
@@ -24,26 +24,30 @@ from director.store.database import DatabaseUnavailable
 _decode_state = msgspec.json.Decoder(PlannerState).decode
 
 
-@post("/explain", guards=[needs("read")], status_code=200, request_max_body_size=BODY_BYTES_MAX)
+@post("/explain", guards=[needs("read"), no_query], status_code=200, request_max_body_size=BODY_BYTES_MAX)
 async def explain_request(request: AnyRequest, state: State) -> Response[bytes]:
     """The fields of `/select-region`, and `at`."""
-    http = shared(state)
     try:
         question, at = past_question_from_body(await request.body())
-        table = table_in_use(http)
-        zones, now_ms = http.view.zones, http.view.now_ms()
-        if at is not None:
-            now_ms = timestamp_ms(at) or 0
-            table = await _table_at(http, table, now_ms)
-            zones = ZoneIndex(table.policy)
-        asked = request_of(question, table.policy, zones, http.decision.next_id().decode())
+        return json_reply(await explain_question(shared(state), question, at))
     except FieldRefused as refused:
         raise ProblemRaised(malformed(*refused.problems)) from None
-    return json_reply(explain(table, asked, now_ms, None if at is not None else await _state(http)))
 
 
-async def _table_at(http: HttpState, running: RoutingTable, at_ms: int) -> RoutingTable:
-    """The plan of a past moment, with the policy that it names."""
+async def explain_question(http: HttpState, question: Question, at: str | None) -> Explanation:
+    """Explain a question at this moment, or at an RFC 3339 time. Raises FieldRefused, or a problem."""
+    table = table_in_use(http)
+    zones, now_ms = http.view.zones, http.view.now_ms()
+    if at is not None:
+        now_ms = timestamp_ms(at) or 0
+        table = await table_at(http, table, now_ms)
+        zones = ZoneIndex(table.policy)
+    asked = request_of(question, table.policy, zones, http.decision.next_id().decode())
+    return explain(table, asked, now_ms, None if at is not None else await planner_state(http))
+
+
+async def table_at(http: HttpState, running: RoutingTable, at_ms: int) -> RoutingTable:
+    """The plan of a past moment, with the policy that it names. Raises a 404 problem where none is kept."""
     database = http.database()
     stored = await plans.plan_at(database, at_ms)
     if stored is None:
@@ -56,7 +60,7 @@ async def _table_at(http: HttpState, running: RoutingTable, at_ms: int) -> Routi
     return RoutingTable(stored.plan, policy.policy, running.keyring)
 
 
-async def _state(http: HttpState) -> PlannerState | None:
+async def planner_state(http: HttpState) -> PlannerState | None:
     """The planner's own figures, which show what its deadbands hold back; None where they cannot be read."""
     if http.view.database is None or http.view.degraded:
         return None

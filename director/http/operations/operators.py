@@ -9,7 +9,7 @@ from litestar import Response, post
 from litestar.datastructures import State
 
 from director.core.observations import OperatorSetting
-from director.http.guards import needs, who
+from director.http.guards import needs, no_query, who
 from director.http.operations.plans import table_in_use
 from director.http.problem import FieldProblem, ProblemRaised, malformed
 from director.http.reading.fields import number, text
@@ -26,32 +26,32 @@ NO_REASON = "no reason given"
 _reason = text(REASON_CHARS_MAX)
 
 
-@post("/regions/{region:str}/drain", guards=[needs("operate")], status_code=200)
+@post("/regions/{region:str}/drain", guards=[needs("operate"), no_query], status_code=200)
 async def drain(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """New sessions go elsewhere at once; those that hold a token may come back until the deadline."""
     fields = {"deadline_s": number(above=0, at_most=DEADLINE_S_MAX), "reason": _reason}
     return await _set(region, "drain", request, state, fields)
 
 
-@post("/regions/{region:str}/undrain", guards=[needs("operate")], status_code=200)
+@post("/regions/{region:str}/undrain", guards=[needs("operate"), no_query], status_code=200)
 async def undrain(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """End a drain."""
     return await _clear(region, "drain", request, state)
 
 
-@post("/regions/{region:str}/down", guards=[needs("operate")], status_code=200)
+@post("/regions/{region:str}/down", guards=[needs("operate"), no_query], status_code=200)
 async def down(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """Take a region out: nothing enters, sessions included."""
     return await _set(region, "down", request, state, {"reason": _reason})
 
 
-@post("/regions/{region:str}/up", guards=[needs("operate")], status_code=200)
+@post("/regions/{region:str}/up", guards=[needs("operate"), no_query], status_code=200)
 async def up(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """End a `down`."""
     return await _clear(region, "down", request, state)
 
 
-@post("/regions/{region:str}/cap", guards=[needs("operate")], status_code=200)
+@post("/regions/{region:str}/cap", guards=[needs("operate"), no_query], status_code=200)
 async def cap(region: str, request: AnyRequest, state: State) -> Response[bytes]:
     """Bound a region's share of every route; a share of null ends the cap."""
     http, database = _checked(region, state)

@@ -8,7 +8,7 @@ from litestar import Response, post
 from litestar.datastructures import State
 
 from director.core.observations import Outcome
-from director.http.guards import needs
+from director.http.guards import needs, no_query
 from director.http.operations.plans import table_in_use
 from director.http.reading.fields import listed, number, one_of, record, text, whole
 from director.http.replies import AnyRequest, json_reply, read_body
@@ -40,7 +40,7 @@ _batch = {
 }
 
 
-@post("/outcomes", guards=[needs("decide")], request_max_body_size=BODY_BYTES_MAX)
+@post("/outcomes", guards=[needs("decide"), no_query], request_max_body_size=BODY_BYTES_MAX)
 async def post_outcomes(request: AnyRequest, state: State) -> Response[bytes]:
     """202 for a batch that counts, 200 for one seen before. Regions and models unknown to the policy count nothing."""
     http = shared(state)

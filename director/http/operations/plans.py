@@ -10,7 +10,7 @@ from litestar.datastructures import State
 
 from director.core.table import RoutingTable
 from director.http.decision.endpoint import NOT_READY
-from director.http.guards import needs
+from director.http.guards import needs, no_query
 from director.http.problem import ProblemRaised
 from director.http.reading.fields import whole
 from director.http.replies import AnyRequest, json_reply, read_query, time_text
@@ -22,7 +22,7 @@ LISTED_MAX = 1_000
 LISTED_DEFAULT = 100
 
 
-@get("/plan", guards=[needs("read")])
+@get("/plan", guards=[needs("read"), no_query])
 async def current_plan(state: State) -> Response[bytes]:
     """The plan that this replica decides by."""
     http = shared(state)

@@ -10,7 +10,7 @@ from litestar.datastructures import State
 
 from director.core.plan import DeploymentPlan, RegionPlan
 from director.core.table import RoutingTable
-from director.http.guards import needs
+from director.http.guards import needs, no_query
 from director.http.operations.plans import plan_summary, table_in_use
 from director.http.replies import json_reply, time_text
 from director.http.state import HttpState, shared
@@ -18,7 +18,7 @@ from director.store import reports
 from director.store.database import DatabaseUnavailable
 
 
-@get("/regions", guards=[needs("read")])
+@get("/regions", guards=[needs("read"), no_query])
 async def list_regions(state: State) -> Response[bytes]:
     """Every region of the policy, with its deployments."""
     http = shared(state)

@@ -15,7 +15,7 @@ from litestar.datastructures import State
 from director.core.policy import Policy
 from director.core.request import RouteKey
 from director.core.table import RoutingTable
-from director.http.guards import needs, who
+from director.http.guards import needs, no_query, who
 from director.http.operations.operators import NO_REASON
 from director.http.policies.moves import Moves, compare
 from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
@@ -34,16 +34,15 @@ REASON = text(500)
 FLAGS = {"apply": boolean, "force": boolean, "reason": REASON}
 
 
-@post("/policy/check", guards=[needs("read")], status_code=200, request_max_body_size=BODY_BYTES_MAX)
+@post("/policy/check", guards=[needs("read"), no_query], status_code=200, request_max_body_size=BODY_BYTES_MAX)
 async def check_policy(request: AnyRequest, state: State) -> Response[bytes]:
     """Validate a policy: 200 with its warnings and what it would move, or 422 with every problem."""
-    read_query(request, {})
     http = shared(state)
     loaded = await _loaded(request)
     return json_reply({"ok": True, "warnings": loaded.warnings, "moves": await _moves(http, loaded.policy)})
 
 
-@get("/policy", guards=[needs("read")])
+@get("/policy", guards=[needs("read"), no_query])
 async def running_policy(state: State) -> Response[bytes]:
     """The newest version with its files, and the versions before it."""
     http = shared(state)
@@ -70,7 +69,7 @@ async def put_policy(request: AnyRequest, state: State) -> Response[bytes]:
     return await _change(request, shared(state), loaded.policy, loaded.files, loaded.warnings, flags)
 
 
-@post("/policy/rollback", guards=[needs("operate")], status_code=200)
+@post("/policy/rollback", guards=[needs("operate"), no_query], status_code=200)
 async def rollback(request: AnyRequest, state: State) -> Response[bytes]:
     """Make an earlier version the newest again: the one before the running one, or `version`."""
     http = shared(state)
