@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import click
@@ -56,3 +57,11 @@ def test_pages_name_no_machine() -> None:
         text = page.read_text()
         assert not re.search(r"/(work|farm|root|home/\w+)/", text), page
         assert "pypi.org" not in text, page
+
+
+def test_every_folder_of_tests_is_run() -> None:
+    """The order of tests is a list, and a list can forget."""
+
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["testpaths"]
+    folders = {f"tests/{path.parent.name}" for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders <= set(listed)
