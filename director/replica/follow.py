@@ -167,11 +167,17 @@ class Follower:
         return policy
 
     async def _listen_forever(self) -> None:
-        async for channel, _payload in notify.listen(self._database.url, CHANNELS):
-            if channel != "plan":
-                # Tokens, keys, or a new connection: what was sent before it may be lost.
-                self._secrets_due_s = 0.0
-            self._wake.set()
+        while True:
+            try:
+                async for channel, _payload in notify.listen(self._database.url, CHANNELS):
+                    if channel != "plan":
+                        # Tokens, keys, or a new connection: what was sent before it may be lost.
+                        self._secrets_due_s = 0.0
+                    self._wake.set()
+            except Exception:
+                # Polling goes on without it: a second late, and never wrong.
+                log.exception("listening_failed")
+            await asyncio.sleep(POLL_S)
 
     # Demand.
 
@@ -200,7 +206,10 @@ class Follower:
         while True:
             await asyncio.sleep(SNAPSHOT_S_MIN)
             if self._unsaved or time.monotonic() - self._saved_at_s >= SNAPSHOT_S_MAX:
-                await self.save()
+                try:
+                    await self.save()
+                except Exception:
+                    log.exception("snapshot_failed")
 
     async def save(self) -> None:
         """Write what is served from to disk. A disk that refuses is logged: serving needs none."""
