@@ -13,6 +13,7 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
+import uvloop
 
 from director.dns.datagrams import BatchedDatagrams, PlainDatagrams, batched_calls_work
 from director.dns.exposition import serve_metrics
@@ -24,6 +25,13 @@ from tests.dns.test_names import data
 CHAT = f"chat.eu.{APEX}"
 HOST = "127.0.0.1"
 Start = Callable[..., Awaitable[Responder]]
+
+
+@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """The loop of the standard library, and the one that serves."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
 
 
 @pytest.fixture
