@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Select, and_, delete, or_, select, tuple_
+from sqlalchemy import Select, and_, delete, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -160,11 +160,31 @@ def _of_this_boot(region: str, report: Report) -> Select[Any]:
     return select(history.id).where(history.region == region, history.boot_id == report.boot_id)
 
 
+_DELETE_UNLISTED = text("""
+    DELETE FROM deployments WHERE region = :region
+    AND NOT EXISTS (
+        SELECT FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS listed (model text, version text)
+        WHERE listed.model = deployments.model AND listed.version = deployments.version
+    )""")
+_PUT_LISTED = text("""
+    INSERT INTO deployments AS old (region, model, version, engine, state, ready_replicas, total_replicas)
+    SELECT :region, model, version, engine, state, ready_replicas, total_replicas
+    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS listed
+        (model text, version text, engine text, state text, ready_replicas bigint, total_replicas bigint)
+    ON CONFLICT (region, model, version) DO UPDATE SET
+        engine = excluded.engine, state = excluded.state,
+        ready_replicas = excluded.ready_replicas, total_replicas = excluded.total_replicas,
+        changed_at = clock_timestamp()
+    WHERE (old.engine, old.state, old.ready_replicas, old.total_replicas)
+        IS DISTINCT FROM (excluded.engine, excluded.state, excluded.ready_replicas, excluded.total_replicas)""")
+"""One parameter holds all rows: a statement with a place for each value would be compiled anew for every report, on
+the loop that answers decisions (a third of a second for 2,000 deployments)."""
+
+
 async def _replace_deployments(connection: AsyncConnection, region: str, report: Report) -> None:
     """The region's deployments become exactly those of the report; rows that did not change are not written."""
     rows = {
         (item.model, item.version): {
-            "region": region,
             "model": item.model,
             "version": item.version,
             "engine": item.engine,
@@ -174,19 +194,7 @@ async def _replace_deployments(connection: AsyncConnection, region: str, report:
         }
         for item in report.deployments
     }
-    columns = deployments.c
-    gone = delete(deployments).where(columns.region == region)
-    if not rows:
-        await connection.execute(gone)
-        return
-    await connection.execute(gone.where(tuple_(columns.model, columns.version).not_in(list(rows))))
-    put = insert(deployments).values(list(rows.values()))
-    shown = ("engine", "state", "ready_replicas", "total_replicas")
-    changed = or_(*(columns[name].is_distinct_from(put.excluded[name]) for name in shown))
-    await connection.execute(
-        put.on_conflict_do_update(
-            index_elements=["region", "model", "version"],
-            set_={**{name: put.excluded[name] for name in shown}, "changed_at": database_now()},
-            where=changed,
-        )
-    )
+    told = {"region": region, "rows": msgspec.json.encode(list(rows.values())).decode()}
+    await connection.execute(_DELETE_UNLISTED, told)
+    if rows:
+        await connection.execute(_PUT_LISTED, told)
