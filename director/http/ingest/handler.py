@@ -18,7 +18,7 @@ from director.http.state import HttpState, shared
 from director.store import events, reports
 from director.store.database import Database
 
-INLINE_BYTES_MAX = 64 * 1024
+INLINE_BYTES_MAX = 16 * 1024
 """A larger report is read in a thread: it would hold decisions up for milliseconds."""
 
 log = structlog.get_logger()
