@@ -33,7 +33,7 @@ benchmark: $(STAMP) ## speed and memory, as ratios in one run (minutes)
 	@bash benchmarks/run.sh
 
 faults: $(STAMP) ## kill and freeze parts of a live tree and watch the promises hold (minutes)
-	@$(PY) -m pytest -q tests/faults
+	@DIRECTOR_FAULT_ROUNDS=40 DIRECTOR_FAULT_SEED=$${SEED:-$$RANDOM} $(PY) -m pytest -q tests/faults
 
 lock: ## resolve pyproject.toml into requirements/lock.txt (needs uv)
 	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --extra dev -p 3.11 pyproject.toml -o requirements/lock.txt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,69 +13,17 @@ import dns.exception
 import dns.rcode
 import pytest
 
+from tests.e2e.load import Load, postmaster
 from tests.e2e.tree import Fleet, Tree, live_tree, tree
-from tests.serve.processes import alive, director, free_port, wait_for
+from tests.serve.processes import director, free_port, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.postgres]
-
-
-class Load:
-    """Asks over HTTP and DNS without pause, and keeps whatever was no answer."""
-
-    def __init__(self, asked: Tree) -> None:
-        self._tree = asked
-        self._stop = threading.Event()
-        self.http = self.dns = self.static = 0
-        self.failures: list[str] = []
-        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._ask_http, self._ask_dns)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(10)
-
-    def _ask_http(self) -> None:
-        while not self._stop.wait(0.005):
-            try:
-                told = self._tree.select(session=f"s{self.http}", client_zone="europe")
-            except OSError as error:
-                self.failures.append(f"http: {error}")
-                continue
-            self.http += 1
-            if told.status != 200:
-                self.failures.append(f"http: {told.status} {told.body}")
-            else:
-                self.static += told.body["plan"]["static"]
-
-    def _ask_dns(self) -> None:
-        while not self._stop.wait(0.005):
-            try:
-                answer = self._tree.lookup("chat.infer.example.com", "203.0.113.0/24")
-            except (OSError, dns.exception.DNSException) as error:
-                self.failures.append(f"dns: {error!r}")
-                continue
-            self.dns += 1
-            if answer.rcode() != dns.rcode.NOERROR or not answer.answer:
-                self.failures.append(f"dns: {answer.to_text()}")
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[tuple[Tree, Fleet]]:
     with live_tree(tmp_path) as both:
         yield both
-
-
-def postmaster(running_tree: Tree) -> int | None:
-    """The embedded server's process id, while it runs."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        pid = int((running_tree.data / "postgres/cluster/postmaster.pid").read_text().splitlines()[0])
-        return pid if alive(pid) else None
-    return None
 
 
 def test_postgres_is_killed_under_load(live: tuple[Tree, Fleet]) -> None:
