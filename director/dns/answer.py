@@ -87,6 +87,7 @@ class Answerer:
 
     def _retire(self, book: AnswerBook) -> None:
         self.send_demand(book)
+        book.retire()
         self.counters.absorb(list(book.tallies.values()))
         self.counters.table_swaps += 1
 
@@ -99,8 +100,13 @@ class Answerer:
                     tally.sent += unsent
                     self.view.count_demand(tally.route, tally.decision, unsent)
 
-    def answer(self, data: bytes, source: bytes, transport: Transport) -> Answer | None:
-        """One message from an address (4 or 16 bytes). None: silence, for what is no query at all."""
+    def answer(self, data: bytes, source: bytes, transport: Transport, *, refresh: bool = True) -> Answer | None:
+        """One message from an address (4 or 16 bytes). None: silence, for what is no query at all.
+
+        `refresh`: look at the view first; a caller that answers a batch did so for all of it.
+        """
+        if refresh:
+            self.refresh()
         if len(data) < HEADER_BYTES:
             return None
         flags = int.from_bytes(data[2:4], "big")
@@ -125,7 +131,7 @@ class Answerer:
         except OptionMalformed:
             wire = bare(id_, query.flags, Rcode.FORMERR, query.question, _plain_opt(query.edns))
             return Answer(wire, Rcode.FORMERR, None)
-        book = self.refresh()
+        book = self.book
         if book is None:
             return self._without_plan(id_, query, asked)
         reply = Reply(

@@ -16,7 +16,7 @@ from director.core.table import RoutingTable
 from director.dns import picked, plain
 from director.dns.body import Body
 from director.dns.memo import Memo
-from director.dns.metrics import Tally
+from director.dns.metrics import Tally, type_label
 from director.dns.networks import NETWORKS_MAX, Network, Networks
 from director.dns.routes import NameRoute, Outcome, compile_route, shares_moved
 from director.dns.view import Zones
@@ -90,7 +90,7 @@ class AnswerBook:
         self.strangers: Memo[bytes, Entry] = Memo(STRANGERS_MAX)
         self.expires_ms: int | None = None
         """When TTLs may grow again because shares have stood still: time for another book of the same plan."""
-        self.tallies: dict[tuple[str, int, int, Outcome | None], Tally] = {}
+        self.tallies: dict[tuple[str, str, int, Outcome | None], Tally] = {}
         self._routes: dict[tuple[bytes, str], NameRoute] = {}
         self._moves: dict[RouteKey, Moves] = dict(previous._moves) if previous is not None else {}
         self._picks = 0
@@ -132,14 +132,19 @@ class AnswerBook:
         self, zone: Zone | None, qtype: int, rcode: int, outcome: Outcome | None, route: NameRoute | None
     ) -> Tally:
         """The counter for answers of one kind; with a route where they are demand for a region."""
-        kind_type = qtype if qtype in _OWN_TYPES else 0
-        key = (zone.text if zone is not None else "", kind_type, rcode, outcome)
+        key = (zone.text if zone is not None else "", type_label(qtype), rcode, outcome)
         found = self.tallies.get(key)
         if found is None:
             compiled = route.route if route is not None and outcome is not None and outcome.decisions else None
             decision = outcome.decisions[0] if compiled is not None and outcome is not None else None
             found = self.tallies[key] = Tally(key[0], qtype, rcode, compiled, decision)
         return found
+
+    def retire(self) -> None:
+        """Let go of everything at once: entries and book hold each other, and would wait for the cycle collector."""
+        self.known.clear()
+        self.strangers.clear()
+        self._routes.clear()
 
     def count_pick(self) -> None:
         """Keep what strangers can make us remember within bounds, all entries together."""

@@ -41,7 +41,8 @@ class Askers:
         if data[4:11] != _ONE_QUESTION or data[11] != (1 if behind else 0) or bool(behind) != reply.has_edns:
             return
         if reply.source_matters:
-            self.by_source.put(source + behind, reply)
+            # An OPT record says where it ends: no other two give the same key.
+            self.by_source.put(behind + source, reply)
         else:
             self.by_opt.put(behind, reply)
 
@@ -77,9 +78,9 @@ def fast_path(book: AnswerBook, askers: Askers, limiter: RateLimiter) -> FastAns
         entry = known.get(question) or strangers.get(question)
         if entry is None:
             return None
-        reply = young_by_opt.get(behind) or young_by_source.get(source + behind)
+        reply = young_by_opt.get(behind) or young_by_source.get(behind + source)
         if reply is None:
-            reply = by_opt.get(behind) or by_source.get(source + behind)
+            reply = by_opt.get(behind) or by_source.get(behind + source)
             if reply is None:
                 return None
         network = reply.network

@@ -24,7 +24,7 @@ _DEMAND_TYPES = frozenset((Type.A, Type.AAAA))
 
 def depends_on_pick(book: AnswerBook, zone: Zone, node: Node, qtype: int) -> bool:
     """Whether a question needs a pick: types that name a region, and all types where the pick may be an alias."""
-    if node.route is None or qtype in (Type.AXFR, Type.IXFR, Type.ANY, Type.DS):
+    if node.route is None or qtype in (Type.AXFR, Type.IXFR, Type.ANY):
         return False
     if node.addresses and qtype in (Type.A, Type.AAAA):
         return False

@@ -127,7 +127,7 @@ class Responder:
                 return
 
     def complete(self, data: bytes, source: bytes, counted: bool) -> bytes | None:
-        """A datagram that the hot path left. `counted`: the rate limit has seen it, and it is over."""
+        """A datagram that the hot path of `prepare` left. `counted`: the rate limit has seen it, and it is over."""
         if not counted and data[10:12] == b"\0\0":
             # No EDNS, so no cookie: whether it is over the limit can be known without working out an answer.
             if self._limiter.over(source):
@@ -142,7 +142,7 @@ class Responder:
     def _complete(self, data: bytes, source: bytes, *, over: bool = False, free: bool = False) -> bytes | None:
         """`over`: known to be over the limit. `free`: known to be under it."""
         try:
-            answer = self.answerer.answer(data, source, "udp")
+            answer = self.answerer.answer(data, source, "udp", refresh=False)
         except Exception:
             return self._failed(data, "udp")
         if answer is None:
@@ -163,8 +163,9 @@ class Responder:
         return answer.wire
 
     def _answer_stream(self, data: bytes, source: bytes) -> bytes | None:
+        self.prepare(time.monotonic())
         try:
-            answer = self.answerer.answer(data, source, "tcp")
+            answer = self.answerer.answer(data, source, "tcp", refresh=False)
         except Exception:
             return self._failed(data, "tcp")
         if answer is None:

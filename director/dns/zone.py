@@ -76,6 +76,10 @@ class Zone:
             encloser = parent(encloser)
         return self.nodes.get(_STAR + encloser)
 
+    def delegate(self, apex: bytes) -> None:
+        """A zone of its own begins below this one: its name exists here, with nothing that we would say."""
+        self._node(apex)
+
     def _add_name(self, relative: str, name: DnsName) -> None:
         try:
             at = self.apex if relative == "@" else name_from_text(relative)[:-1] + self.apex
@@ -133,6 +137,11 @@ class ZoneTree:
                 continue
             self.unusable += [f"{apex}: {why}" for why in zone.unusable]
             self.zones[zone.apex] = zone
+        for zone in self.zones.values():
+            above = self.zone_of(zone.apex, above=True)
+            if above is not None and above is not zone:
+                # A delegation exists in the zone above, where the question for its DS is asked.
+                above.delegate(zone.apex)
 
     def zone_of(self, name: bytes, *, above: bool = False) -> Zone | None:
         """The zone with the longest apex that holds a lower-case name. `above`: not the one whose apex it is.

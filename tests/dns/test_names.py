@@ -8,8 +8,10 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
+from director.core.policy import DnsName
+from director.dns.answer import Answerer
 from tests.dns.conftest import Ask
-from tests.dns.fakes import APEX, EPOCH
+from tests.dns.fakes import APEX, EPOCH, MODEL, FakeView, policy, zone
 
 CHAT = f"chat.eu.{APEX}"
 
@@ -162,3 +164,24 @@ def test_transfers_are_refused(ask: Ask, rdtype: str, transport: str) -> None:
     answer = ask(APEX, rdtype, transport=transport)
     assert answer.rcode() == dns.rcode.REFUSED
     assert not answer.answer
+
+
+def test_a_zone_below_a_zone_is_delegated() -> None:
+    """RFC 4035, 3.1.4.1: its DS is asked of the zone above, which says NODATA, never NXDOMAIN; the rest is its own."""
+    inner = f"eu.{APEX}"
+    below = zone(names={"chat": DnsName("acme", MODEL)}, nameservers={f"ns1.{inner}": ("192.0.2.53",)})
+    names = {"us": DnsName("yank", MODEL)}
+    answerer = Answerer(FakeView(policy(dns={APEX: zone(names=names), inner: below})))
+
+    def ask(name: str, rdtype: str) -> dns.message.Message:
+        answer = answerer.answer(dns.message.make_query(name, rdtype).to_wire(), bytes(4), "udp")
+        assert answer is not None
+        return dns.message.from_wire(answer.wire)
+
+    ds = ask(inner, "DS")
+    assert ds.rcode() == dns.rcode.NOERROR
+    assert ds.authority[0].name.to_text() == f"{APEX}."
+    assert ask(inner, "SOA").answer[0].name.to_text() == f"{inner}."
+    assert data(ask(f"chat.{inner}", "A"))
+    assert ask(f"nobody.{inner}", "A").authority[0].name.to_text() == f"{inner}."
+    assert ask(APEX, "DS").authority[0].name.to_text() == f"{APEX}."
