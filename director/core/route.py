@@ -28,12 +28,16 @@ class CompiledRoute:
         "_by_region",
         "_model",
         "answers",
-        "answers_bucket",
+        "answers_expire_s",
+        "answers_from_ms",
+        "answers_until_ms",
         "captive",
+        "certain",
         "drawn",
         "holders",
         "index",
         "key",
+        "known",
         "lane",
         "mark",
         "prepared",
@@ -61,6 +65,7 @@ class CompiledRoute:
             weights.append(weigh(max(self.refused, SHARE_MIN), REFUSED_SALT))
         self.weights: tuple[Weight, ...] = tuple(weights)
         # Whether the key's hash matters: there is somebody to choose from, or a share with several reasons.
+        self.certain: frozenset[int] = frozenset(p for p in self.holders if self._has_one_reason(p))
         self.drawn = len(weights) > 1 or any(self.lane.home.get(p, 0.0) < self.lane.total(p) for p in self.holders)
         self.shares: dict[str, float] = {}
         for position, total in totals:
@@ -69,8 +74,29 @@ class CompiledRoute:
                 self.shares[region] = round(self.shares.get(region, 0.0) + total, 6)
         self._by_region: dict[str, tuple[int, ...]] = {}
         self.answers: dict[Any, Decision] = {}
-        self.answers_bucket = 0
+        # By what `rank` says: answers whose reason needs no draw.
+        self.known: dict[tuple[int, ...], Decision] = {}
+        self.answers_expire_s = 0
+        self.answers_from_ms = 0.0
+        self.answers_until_ms = 0.0
         self.prepared: dict[Decision, Any] = {}
+        self.used = False
+
+    def forget_answers(self) -> None:
+        self.answers.clear()
+        self.known.clear()
+        self.prepared.clear()
+
+    def _has_one_reason(self, position: int) -> bool:
+        """Whether a share is all home, all overflow (relief is), or all overload."""
+        lane = self.lane
+        home, overload, total = lane.home.get(position, 0.0), lane.overload.get(position, 0.0), lane.total(position)
+        return home >= total or overload >= total or (home <= 0 and overload <= 0)
+
+    def adopt(self, index: PlanIndex) -> None:
+        """Go on under a later plan in which nothing that this route looks at differs. Its use is counted anew."""
+        self.index = index
+        self._model = index.models.get(self.key.model)
         self.used = False
 
     def deployment(self, position: int) -> DeploymentPlan:

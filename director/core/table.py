@@ -67,11 +67,32 @@ class RoutingTable:
         return tuple(self._routes.values())
 
     def _carry_over(self, previous: RoutingTable) -> None:
-        """Compile what was in use, so that the first requests after a swap do not wait for it."""
+        """Compile what was in use, so that the first requests after a swap do not wait for it.
+
+        Only where a candidate's inputs changed: most plans move one model, and the other models' routes go on as they
+        are, with their prepared answers.
+        """
+        unchanged = self._unchanged_models(previous)
         for key, old in tuple(previous._routes.items()):
             known = key.tenant in self.policy.tenants and key.model in self.models
-            if old.used and known and self.tenant_class[key.tenant] == key.tenant:
+            if not old.used or not known or self.tenant_class[key.tenant] != key.tenant:
+                continue
+            if key.model in unchanged:
+                old.adopt(self.index)
+                self._routes[key] = old
+            else:
                 self._routes[key] = CompiledRoute(key, self.index, old)
+
+    def _unchanged_models(self, previous: RoutingTable) -> frozenset[str]:
+        """Models of which nothing that an answer depends on differs from the previous table."""
+        before, after = previous.index, self.index
+        if self.policy is not previous.policy or self.keyring != previous.keyring or before.regions != after.regions:
+            return frozenset()
+        return frozenset(
+            name
+            for name, model in after.models.items()
+            if name in before.models and before.models[name].deployments == model.deployments
+        )
 
 
 def tenant_classes(policy: Policy) -> dict[str, str]:

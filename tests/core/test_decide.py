@@ -12,8 +12,8 @@ from director.core.decide import decide
 from director.core.decision import Decision, Refusal
 from director.core.explain import explain
 from director.core.plan import OperatorMark, RegionPlan
-from director.core.policy import ClientZone, Location, Objective, Region, Residency, Tenant
-from director.core.request import Request
+from director.core.policy import ClientZone, Location, Model, Objective, Region, Residency, Tenant
+from director.core.request import Request, RouteKey
 from director.core.table import RoutingTable
 from tests.core.worlds import KEYRING, MODEL, NOW_MS, ask, make_deployment, make_plan, make_policy, make_table
 
@@ -226,6 +226,26 @@ def test_the_table_is_bounded_and_carries_routes_over() -> None:
     assert len(table.routes()) == 10
     after = RoutingTable(make_plan(policy, everywhere(), epoch=2), policy, KEYRING, previous=table)
     assert {r.key for r in after.routes()} == {r.key for r in table.routes()}
+
+
+def test_a_new_plan_recompiles_only_what_it_changes() -> None:
+    """Routes of a model that a plan leaves alone go on with their answers; those of a changed one are made anew."""
+    policy = make_policy(models={MODEL: Model("o"), "other": Model("o")})
+    plan = make_plan(policy, [*everywhere(), make_deployment("us", model="other")])
+    table = RoutingTable(plan, policy, KEYRING)
+    routes = {model: table.route(RouteKey("any", (), model, "*", None, "here")) for model in (MODEL, "other")}
+    shedding = [make_deployment("eu", admit_home=0.5, admit_overflow=()), make_deployment("us"), make_deployment("ap")]
+    changed = make_plan(policy, [*shedding, make_deployment("us", model="other")], epoch=2)
+    after = RoutingTable(changed, policy, KEYRING, previous=table)
+    kept = {route.key.model: route for route in after.routes()}
+    assert kept["other"] is routes["other"]
+    assert kept["other"].index is after.index
+    assert kept[MODEL] is not routes[MODEL]
+    assert kept[MODEL].shares["eu"] == pytest.approx(0.5)
+    drained = make_plan(policy, list(changed.deployments), epoch=3, us=RegionPlan("us", "lost"))
+    last = RoutingTable(drained, policy, KEYRING, previous=after)
+    assert all(route.index is last.index for route in last.routes())
+    assert not any(route.shares.get("us") for route in last.routes())
 
 
 def test_an_explanation_names_every_region_and_agrees_with_the_decision() -> None:

@@ -13,7 +13,7 @@ from tests.serve.processes import director, free_port, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.postgres]
 
-SUBNETS = ("203.0.113.0/24", "198.18.7.0/24", "198.18.200.0/24", "198.19.3.0/24", "198.19.250.0/24")
+SUBNETS = ("203.0.113.0/24", "198.51.100.0/24", "198.18.7.0/24", "198.18.200.0/24", "198.19.3.0/24", "198.19.250.0/24")
 
 
 @pytest.fixture(scope="module")
