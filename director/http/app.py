@@ -8,6 +8,8 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException, NotFoundException
 from litestar.types import Receive, Scope, Send
 
+from director.http.dashboard.pages import dashboard_router
+from director.http.dashboard.state import DashboardState
 from director.http.decision.answer import Answer, problem_answer
 from director.http.decision.endpoint import DecisionState, decide_http, is_decision_path, too_large
 from director.http.decision.question import BODY_BYTES_MAX
@@ -18,10 +20,8 @@ from director.http.operations import (
     explain,
     fallbacks,
     health,
-    login,
     operators,
     outcomes,
-    page,
     plans,
     regions,
 )
@@ -64,16 +64,11 @@ def create_app(view: ReplicaView) -> Litestar:
             health.live,
             health.ready,
             health.metrics,
-            page.page,
-            login.login_page,
-            login.login,
-            login.logout,
-            page.style,
+            dashboard_router(),
         ],
-        state=State({"http": http, "decision": http.decision}),
+        state=State({"http": http, "decision": http.decision, "dashboard": DashboardState(http)}),
         exception_handlers={
             ProblemRaised: _problem_raised,
-            page.SentElsewhere: _sent_elsewhere,
             DatabaseUnavailable: _database_unavailable,
             HTTPException: _http_exception,
             Exception: _failed,
@@ -129,10 +124,6 @@ async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
 
 def _problem_raised(_: AnyRequest, raised: ProblemRaised) -> Response[bytes]:
     return problem_reply(raised.problem)
-
-
-def _sent_elsewhere(_: AnyRequest, sent: page.SentElsewhere) -> Response[bytes]:
-    return Response(b"", status_code=303, headers={"location": sent.path, "cache-control": "no-store"})
 
 
 def _database_unavailable(request: AnyRequest, error: DatabaseUnavailable) -> Response[bytes]:

@@ -87,7 +87,6 @@ OPERATIONS = (
     Operation("get", "/login", None, "A form for a browser", answers={200: ""}),
     Operation("post", "/login", None, "Keep a token in a cookie", answers={303: ""}),
     Operation("post", "/logout", None, "Forget it", answers={303: ""}),
-    Operation("get", "/static/page.css", None, "The page's style", answers={200: ""}),
 )  # fmt: skip
 
 _NULLABLE_TEXT = {"type": ["string", "null"]}

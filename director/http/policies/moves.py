@@ -1,13 +1,12 @@
-"""What a policy would move: the same plan under both policies, route by route.
+"""What a change would move: two routing tables compared, route by route.
 
 For each route the shares are compared as they are served; what moves is half the sum of the differences, the refused
-part included. Routes weigh as much as their demand does. This says what happens at once; the planner's admissions
-follow within seconds, and are not foreseen.
+part included. Routes weigh as much as their demand does. `foresee` makes the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -39,6 +38,14 @@ class RouteMove(Struct, frozen=True):
     refused_after: float
 
 
+class RegionMove(Struct, frozen=True):
+    """A region's share of all traffic, before and after."""
+
+    region: str
+    before: float
+    after: float
+
+
 class Moves(Struct, frozen=True):
     """What a change does, worst first."""
 
@@ -56,10 +63,15 @@ class Moves(Struct, frozen=True):
     tenants_removed: tuple[str, ...]
     models_removed: tuple[str, ...]
     regions_removed: tuple[str, ...]
+    regions: tuple[RegionMove, ...] = ()
+    """Every region that has a share before or after; the greatest change first."""
+    refused_before: float = 0.0
+    """Of all traffic, the part that is refused."""
+    refused_after: float = 0.0
 
 
 def compare(old: RoutingTable, new: RoutingTable, demand: Mapping[RouteKey, float]) -> Moves:
-    """`old` and `new` are one plan under two policies; `demand` is tokens by route, in names of the old policy.
+    """`old` and `new` differ in policy, plan or both; `demand` is tokens by route, in names of the old policy.
 
     Both tables are the caller's own: every route there is gets compiled in them.
     """
@@ -81,7 +93,29 @@ def compare(old: RoutingTable, new: RoutingTable, demand: Mapping[RouteKey, floa
         tenants_removed=_gone(old.policy.tenants, new.policy.tenants),
         models_removed=_gone(old.policy.models, new.policy.models),
         regions_removed=_gone(old.policy.regions, new.policy.regions),
+        regions=_regions(moves, weights),
+        refused_before=_mean([move.refused_before for move in moves], weights),
+        refused_after=_mean([move.refused_after for move in moves], weights),
     )
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return round(sum(value * weight for value, weight in zip(values, weights, strict=True)), 6)
+
+
+def _regions(moves: Sequence[RouteMove], weights: Sequence[float]) -> tuple[RegionMove, ...]:
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    for move, weight in zip(moves, weights, strict=True):
+        for region, share in move.before.items():
+            before[region] = before.get(region, 0.0) + share * weight
+        for region, share in move.after.items():
+            after[region] = after.get(region, 0.0) + share * weight
+    rows = [
+        RegionMove(region, round(before.get(region, 0.0), 6), round(after.get(region, 0.0), 6))
+        for region in before.keys() | after.keys()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.after - row.before), -row.before, row.region)))
 
 
 def _every_route(table: RoutingTable) -> Iterable[RouteKey]:

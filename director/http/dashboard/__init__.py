@@ -1,0 +1,1 @@
+"""The dashboard: pages rendered on the server from the same objects that decide."""
