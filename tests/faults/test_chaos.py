@@ -54,12 +54,23 @@ def freeze_database(tree: Tree, _: Fleet, draw: Random) -> None:
         lasts(draw.uniform(1, 4))
 
 
+def planner_pid(tree: Tree) -> int:
+    """Of the planner that runs, once the supervisor has started it again."""
+
+    def found() -> int | None:
+        with contextlib.suppress(StopIteration):
+            return tree.role_pid("planner")
+        return None
+
+    return wait_for(found, within_s=30, why="a planner runs")
+
+
 def kill_planner(tree: Tree, _: Fleet, draw: Random) -> None:
-    os.kill(tree.role_pid("planner"), signal.SIGKILL)
+    os.kill(planner_pid(tree), signal.SIGKILL)
 
 
 def freeze_planner(tree: Tree, _: Fleet, draw: Random) -> None:
-    with frozen([tree.role_pid("planner")]):
+    with frozen([planner_pid(tree)]):
         lasts(draw.uniform(1, 6))
 
 
