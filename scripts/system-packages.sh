@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The programs of others that the tests run against. Installed on Debian as root, else named clearly.
 set -euo pipefail
-declare -A package=([dig]=bind9-dnsutils [kdig]=knot-dnsutils [unbound]=unbound [dnsdist]=dnsdist [dnsviz]=dnsviz [zonemaster-cli]=zonemaster-cli)
+declare -A package=([dig]=bind9-dnsutils [kdig]=knot-dnsutils [unbound]=unbound [dnsdist]=dnsdist [dnsviz]=dnsviz [zonemaster-cli]=zonemaster-cli [chromium]=chromium)
 missing=()
 for program in "${!package[@]}"; do
   command -v "$program" >/dev/null || missing+=("${package[$program]}")
