@@ -43,7 +43,13 @@ def decide_route(
     """Answer for a compiled route. Filters first, affinity second: a token can only choose among the permitted."""
     seen: AffinitySeen = "none"
     key_hash = hash_key(key) if route.drawn else 0
-    order = _order(route, key_hash)
+    ranked = rank(key_hash, route.weights)
+    plain = affinity is None and not exclude
+    if plain and route.answers_from_ms <= now_ms < route.answers_until_ms:
+        known = route.known.get(ranked)
+        if known is not None:
+            return known
+    order = _order(route, ranked)
     if affinity is not None:
         claimed, seen = _claim(table, route, now_ms, affinity, exclude)
         if claimed is not None:
@@ -55,12 +61,14 @@ def decide_route(
         order = _without(route, order, exclude)
         if not order:
             return refuse(route, now_ms, exclude)
-    return _answer(table, route, order, _reason(route, order[0], key_hash), now_ms, seen, exclude)
+    decision = _answer(table, route, order, _reason(route, order[0], key_hash), now_ms, seen, exclude)
+    if plain and order[0] in route.certain:
+        route.known[ranked] = decision
+    return decision
 
 
-def _order(route: CompiledRoute, key_hash: int) -> tuple[int, ...]:
+def _order(route: CompiledRoute, ranked: tuple[int, ...]) -> tuple[int, ...]:
     """Candidates from the pick down; () when the key falls on the refused part."""
-    ranked = rank(key_hash, route.weights)
     holders = route.holders
     if ranked[0] >= len(holders):
         return ()
@@ -132,12 +140,9 @@ def _answer(
     keep: str | None = None,
 ) -> Decision:
     """The decision for an order of candidates, from the route's cache where the same was answered before."""
-    expires_s = route.answers_bucket
-    if not expires_s - tokens.EXPIRY_STEP_S <= now_ms / 1000 + table.policy.affinity.ttl_s < expires_s:
-        expires_s = tokens.expiry_s(now_ms, table.policy.affinity.ttl_s)
-        route.answers.clear()
-        route.prepared.clear()
-        route.answers_bucket = expires_s
+    if not route.answers_from_ms <= now_ms < route.answers_until_ms:
+        _begin_answers(route, now_ms, table.policy.affinity.ttl_s)
+    expires_s = route.answers_expire_s
     cache_key = (order, reason, seen, keep)
     found = None if exclude else route.answers.get(cache_key)
     if found is not None:
@@ -158,10 +163,17 @@ def _answer(
     )
     if not exclude:
         if len(route.answers) >= ANSWERS_MAX:
-            route.answers.clear()
-            route.prepared.clear()
+            route.forget_answers()
         route.answers[cache_key] = decision
     return decision
+
+
+def _begin_answers(route: CompiledRoute, now_ms: int, ttl_s: float) -> None:
+    """Answers are kept for as long as a token made now expires at the same second."""
+    route.forget_answers()
+    route.answers_expire_s = tokens.expiry_s(now_ms, ttl_s)
+    route.answers_until_ms = (route.answers_expire_s - ttl_s) * 1000
+    route.answers_from_ms = route.answers_until_ms - tokens.EXPIRY_STEP_S * 1000
 
 
 def _renew(presented: str, fresh: str, fresh_expires_s: int, now_ms: int, ttl_s: float) -> tuple[str, int]:
