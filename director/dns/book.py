@@ -17,7 +17,7 @@ from director.dns import picked, plain
 from director.dns.body import Body
 from director.dns.memo import Memo
 from director.dns.metrics import Tally, type_label
-from director.dns.networks import NETWORKS_MAX, Network, Networks
+from director.dns.networks import NETWORKS_MAX, Network, Networks, Scope
 from director.dns.routes import NameRoute, Outcome, compile_route, shares_moved
 from director.dns.view import Zones
 from director.dns.wire import CLASS_IN, Type
@@ -91,6 +91,8 @@ class AnswerBook:
         self.expires_ms: int | None = None
         """When TTLs may grow again because shares have stood still: time for another book of the same plan."""
         self.tallies: dict[tuple[str, str, int, Outcome | None], Tally] = {}
+        self.negatives: dict[tuple[Tally, int, int, Scope, bytes], Body] = {}
+        """Negative answers by kind, length of the name, TTL, scope and extended error."""
         self._routes: dict[tuple[bytes, str], NameRoute] = {}
         self._moves: dict[RouteKey, Moves] = dict(previous._moves) if previous is not None else {}
         self._picks = 0

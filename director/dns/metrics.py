@@ -10,13 +10,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from director.dns.wire import Rcode, Type
+from director.metrics.catalog import DNS_BOUNDS_S
 
 if TYPE_CHECKING:
     from director.core.decision import Decision
     from director.core.route import CompiledRoute
 
 Transport = Literal["udp", "tcp"]
-LATENCY_BOUNDS_S = (0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 _TYPE_LABELS = {int(t): t.name for t in Type}
 _RCODE_LABELS = {int(r): r.name for r in Rcode}
@@ -61,7 +61,7 @@ class Counters:
         self.errors: dict[tuple[int, Transport], Tally] = {}
         self.dropped: dict[str, int] = {}
         """Queries that got silence or a cut answer, by the limit or the reason."""
-        self.latency_counts = [0] * (len(LATENCY_BOUNDS_S) + 1)
+        self.latency_counts = [0] * (len(DNS_BOUNDS_S) + 1)
         self.latency_sum_s = 0.0
         self.table_swaps = 0
         self.tcp_connections = 0
@@ -79,7 +79,7 @@ class Counters:
 
     def observe(self, queries: int, seconds: float) -> None:
         """Queries of one batch, none of which waited longer than this between the wake-up and its answer."""
-        self.latency_counts[bisect_left(LATENCY_BOUNDS_S, seconds)] += queries
+        self.latency_counts[bisect_left(DNS_BOUNDS_S, seconds)] += queries
         self.latency_sum_s += queries * seconds
 
     def absorb(self, tallies: list[Tally]) -> None:

@@ -59,19 +59,21 @@ def negative(
     scope: Scope = Scope.NOTHING,
     ede: bytes = b"",
 ) -> Body:
-    """NXDOMAIN or NODATA: the SOA says for how long."""
+    """NXDOMAIN or NODATA: the SOA says for how long. Names of one length share it: floods ask for names without end."""
     ttl_s = zone.negative_ttl_s if ttl_s is None else min(ttl_s, zone.negative_ttl_s)
-    return Body(
-        rcode,
-        book.tally(zone, qtype, rcode, None, None),
-        authorities=(1, soa(book, zone, name, ttl_s)),
-        scope=scope,
-        ede=ede + stale(book),
-    )
+    tally = book.tally(zone, qtype, rcode, None, None)
+    key = (tally, len(name), ttl_s, scope, ede)
+    found = book.negatives.get(key)
+    if found is None:
+        authorities = (1, soa(book, zone, name, ttl_s))
+        found = Body(rcode, tally, authorities=authorities, scope=scope, ede=ede + stale(book))
+        book.negatives[key] = found
+    return found
 
 
 def soa(book: AnswerBook, zone: Zone, name: bytes, ttl_s: int) -> bytes:
-    writer = Writer(name)
+    """The zone's SOA behind a question for a name of it. Only the apex is compressed, so that length alone matters."""
+    writer = Writer(name, len(name) - len(zone.apex))
     numbers = zone.soa_numbers(book.table.plan.epoch)
     mname = zone.nameservers[0] if zone.nameservers else zone.apex
     writer.name_record(zone.apex, Type.SOA, ttl_s, mname, (zone.hostmaster, numbers))

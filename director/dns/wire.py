@@ -271,14 +271,14 @@ class Writer:
     """Record data behind a question that starts at byte 12, with names compressed against what is already written.
 
     Only names of RFC 1035's own types are compressed (RFC 3597, 4): owners, NS, SOA, CNAME. A pointer into the question
-    repeats the case that was asked.
+    repeats the case that was asked. `skip` leading bytes of the question's name are not pointed at.
     """
 
-    def __init__(self, question_name: bytes) -> None:
+    def __init__(self, question_name: bytes, skip: int = 0) -> None:
         self._parts: list[bytes] = []
         self._offset = HEADER_BYTES + len(question_name) + 4
         self._seen: dict[bytes, int] = {}
-        self._remember(question_name.lower(), HEADER_BYTES)
+        self._remember(question_name[skip:].lower(), HEADER_BYTES + skip)
 
     def _remember(self, name: bytes, offset: int) -> None:
         while name != b"\0" and offset < 0x4000:
