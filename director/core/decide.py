@@ -10,7 +10,7 @@ from director.core.decision import Decision, Reason, Refusal, RejectedCandidate,
 from director.core.filters import BY_STATE, Candidate
 from director.core.pick import hash_key, rank, salt, unit
 from director.core.request import Request
-from director.core.route import CompiledRoute
+from director.core.route import RANKED_MAX, CompiledRoute
 from director.core.table import RoutingTable
 
 FALLBACKS_MAX = 8
@@ -46,14 +46,14 @@ def decide_route(
     ranked = rank(key_hash, route.weights)
     plain = affinity is None and not exclude
     if plain and route.answers_from_ms <= now_ms < route.answers_until_ms:
-        known = route.known.get(ranked)
+        known = route.known.get(ranked[: route.rank_kept])
         if known is not None:
             return known
     order = _order(route, ranked)
     if affinity is not None:
         claimed, seen = _claim(table, route, now_ms, affinity, exclude)
         if claimed is not None:
-            order = (claimed, *[i for i in order if i != claimed])
+            order = (claimed, *[i for i in order if i != claimed][: RANKED_MAX - 1])
             return _answer(table, route, order, "affinity", now_ms, seen, exclude, keep=affinity)
     if not order:
         return refuse(route, now_ms, exclude)
@@ -61,9 +61,9 @@ def decide_route(
         order = _without(route, order, exclude)
         if not order:
             return refuse(route, now_ms, exclude)
-    decision = _answer(table, route, order, _reason(route, order[0], key_hash), now_ms, seen, exclude)
+    decision = _answer(table, route, order[:RANKED_MAX], _reason(route, order[0], key_hash), now_ms, seen, exclude)
     if plain and order[0] in route.certain:
-        route.known[ranked] = decision
+        route.known[ranked[: route.rank_kept]] = decision
     return decision
 
 

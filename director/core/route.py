@@ -14,6 +14,9 @@ from director.core.request import RouteKey
 from director.core.rounds import Lane, home_shares, spread
 
 REFUSED_SALT = salt("refused")
+RANKED_MAX = 3
+"""Pick, first and second fallback are the key's own; those behind them are the nearest. So few orders are answered that
+they can be remembered."""
 SHARE_MIN = 1e-6
 """A share below one in a million is dropped, and given to the others: it would only lengthen every answer."""
 
@@ -41,6 +44,7 @@ class CompiledRoute:
         "lane",
         "mark",
         "prepared",
+        "rank_kept",
         "reach",
         "refused",
         "shares",
@@ -74,6 +78,8 @@ class CompiledRoute:
                 self.shares[region] = round(self.shares.get(region, 0.0) + total, 6)
         self._by_region: dict[str, tuple[int, ...]] = {}
         self.answers: dict[Any, Decision] = {}
+        # The refused part, where there is one, may stand among the first.
+        self.rank_kept: int = RANKED_MAX + (len(weights) > len(self.holders))
         # By what `rank` says: answers whose reason needs no draw.
         self.known: dict[tuple[int, ...], Decision] = {}
         self.answers_expire_s = 0

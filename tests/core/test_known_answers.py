@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from director.core.affinity import EXPIRY_STEP_S
 from director.core.decide import decide_route
 from director.core.decision import Decision, Refusal
 from director.core.plan import RegionPlan
+from director.core.policy import Region
 from director.core.request import RouteKey
 from director.core.table import RoutingTable
 from tests.http.fakes import KEYRING, NOW_MS, POLICY, deployment, plan
@@ -42,6 +45,28 @@ def test_remembered_and_fresh_answers_are_the_same() -> None:
         reasons.add(told.code if isinstance(told, Refusal) else told.reason)
     assert len(reasons) > 1
     assert remembering.route(key).known
+
+
+def test_few_orders_are_remembered_of_many_candidates() -> None:
+    """With eight regions that share, the answers of a route stay few, and every region is still in reach."""
+    names = [f"r{i}" for i in range(8)]
+    policy = structs.replace(
+        POLICY, regions={name: Region(f"https://{name}.example.net", ("EU",)) for name in names}, rtt_ms={}, dns={}
+    )
+    world = RoutingTable(
+        plan(7, tuple(deployment(n) for n in names), regions=tuple(RegionPlan(n, "fresh") for n in names)),
+        policy,
+        KEYRING,
+    )
+    route = world.route(RouteKey("open", (), "llama", "*", None, "default"))
+    picked = set()
+    for number in range(5_000):
+        told = decide_route(world, route, f"key-{number}", NOW_MS)
+        assert isinstance(told, Decision)
+        picked.add(told.target.region)
+        assert {told.target.region, *(one.region for one in told.fallbacks)} == set(names)
+    assert picked == set(names)
+    assert len(route.answers) <= 8 * 7 * 6
 
 
 def test_tokens_live_as_long_as_promised() -> None:
