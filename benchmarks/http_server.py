@@ -56,10 +56,11 @@ def replica() -> Replica:
             capacity_tokens_per_s=4e5,
             capacity_well_tokens_per_s=4e5,
             headroom_tokens_per_s=1e5,
-            admit_home=0.8,
-            admit_overflow=(0.5, 1.0),
+            # The nearest shed a fifth, and so take no guests; those behind them do.
+            admit_home=0.8 if i < 4 else 1.0,
+            admit_overflow=() if i < 4 else (1.0,),
         )
-        for region in REGIONS
+        for i, region in enumerate(REGIONS)
         for model in MODELS
     )
     plan = Plan(
