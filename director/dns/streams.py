@@ -108,7 +108,7 @@ class Streams:
 
     def _pause(self, seconds: float) -> None:
         assert self._loop is not None
-        self._counters.drop("tcp_paused", 0)
+        self._counters.drop("tcp_paused")
         self._loop.remove_reader(self._selector.fileno())
         self._timers["resume"] = self._loop.call_later(max(0.0, seconds), self._resume)
 
@@ -231,7 +231,8 @@ class Streams:
         for connection in tuple(self._connections.values()):
             if connection.active_s > too_old_s:
                 break
-            self._counters.drop("tcp_idle", 0 if not connection.outgoing and not connection.incoming else 1)
+            if connection.outgoing or connection.incoming:
+                self._counters.drop("tcp_unfinished")
             self._close(connection)
         self._timers["sweep"] = self._loop.call_later(min(SWEEP_S, self._limits.tcp_idle_s), self._sweep)
 

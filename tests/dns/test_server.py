@@ -330,7 +330,7 @@ async def test_a_flood_of_tcp_leaves_udp_its_time(start: Start) -> None:
     stop.set()
     await asyncio.gather(*hammers)
     assert sorted(waits)[15] < 0.2
-    assert responder.counters.dropped.get("tcp_paused") is not None
+    assert responder.counters.dropped["tcp_paused"] > 0
 
 
 async def test_a_fault_of_ours_is_servfail_and_the_next_query_is_served(
