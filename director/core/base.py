@@ -61,7 +61,7 @@ def _plan_one(
     memory: DeploymentMemory, policy: Policy, rate_median: float | None, service_median: float
 ) -> DeploymentPlan:
     report = memory.report
-    rate, source = capacity.rate_per_slot(memory.rate_per_slot, memory.rate_per_slot_low, report, rate_median)
+    rate, source = capacity.rate_per_slot(memory.rate_per_slot, report, rate_median)
     region = policy.regions[memory.region]
     ceiling = region.capacity_max.get(memory.model, float("inf"))
     able = min(ceiling, capacity.slots(report) * rate) if report.state == "serving" else 0.0

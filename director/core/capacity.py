@@ -1,9 +1,16 @@
 """What a deployment can sustain, in tokens per second: ready slots × rate per slot, at most the policy's ceiling.
 
-Slots follow scaling up and down at once. The rate per slot is learnt from completions, never from arrivals: arrivals
-lead, and overstate capacity in the very surge that matters. A batching engine that is half empty looks fast per slot,
-so samples below `OCCUPANCY_TRUSTED` may only lower what is believed, unless the deployment sheds while it is below its
-target: then they are all there is to learn from.
+Slots follow scaling up and down at once. The rate per slot is learnt from what comes out, never from what goes in:
+arrivals lead, and overstate capacity in the very surge that matters. Three steps make a report's figures a rate:
+
+    generated tokens/s ÷ occupied slots      every occupied slot generates at the engine's speed, whatever its age
+    carried to the home target               a half-empty engine is faster per slot than a full one: `curve`
+    × tokens that come with a generated one  the slow `Mix` of prompts and answers
+
+Engines count prompt tokens when they prefill, which is at arrival. So a mix takes the mean prompt (prompt tokens ÷
+arrivals) for each request that *ended*, beside what was generated meanwhile: in a surge completions lag generation by
+a fifth of a request's life, where arrivals lead it by four fifths. Until every slot has turned over once there is no
+such balance; that start-up is measured by the plain sums, and forgotten when it is over.
 """
 
 from __future__ import annotations
@@ -11,20 +18,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from director.core.deadband import Band, Tracker, observe
+from director.core.curve import OCCUPANCY_MIN, Curve, read
+from director.core.deadband import Band, Tracker, observe, restart
 from director.core.report import DeploymentReport, Stage
 
-OCCUPANCY_TRUSTED = 0.5
-OCCUPANCY_MIN = 0.05
-"""Below this a sample says nothing: one request more or less would change it by half."""
 SLOTS_PER_REPLICA = 256.0
 """Where a report gives no max_running: the engines' usual default of concurrent sequences."""
-MIX_S = 300.0
+MIX_S = 900.0
 """How long the mix of prompt and generated tokens is remembered: it is the workload's, and changes by the hour."""
+TURNED_OVER = 1.5
+"""Slots that have ended so many requests each are in balance: what ends is what began."""
+KEPT_OUT_S = 30.0
+"""A deployment that was short of capacity for so long, and idles, is short because its figure is wrong."""
+TURNOVER_UNKNOWN_S = 30.0
+"""Taken for a request's life where a report does not say how many ended."""
 ASSUMED_TOKENS_PER_S_PER_SLOT = 60.0
 """Where nothing was ever measured or configured anywhere: about what a busy slot of a 70B model does."""
 RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.03)
@@ -61,71 +72,105 @@ def utilisation(report: DeploymentReport) -> float | None:
 
 
 class Mix(Struct, frozen=True, array_like=True):
-    """How many tokens a generated token brings along: slow averages of prompt and generation tokens/s."""
+    """How many tokens a generated token brings along: slow averages of rates per second."""
 
     prompt: float = 0.0
+    arrived: float = 0.0
+    """Requests; 0 where reports do not say."""
+    ended: float = 0.0
     generation: float = 0.0
     seen_s: float = 0.0
+    turnover: float = 0.0
+    """How often the slots have changed their requests since the deployment was first seen."""
+
+    @property
+    def balanced(self) -> bool:
+        return self.turnover >= TURNED_OVER
 
     @property
     def tokens_per_generated(self) -> float:
-        return (self.prompt + self.generation) / self.generation if self.generation > 0 else 1.0
+        """At least 1; 1 where nothing is known."""
+        if self.generation <= 0.0:
+            return 1.0
+        prompt = self.prompt
+        if self.balanced and self.arrived > 0.0 and self.ended > 0.0:
+            prompt *= self.ended / self.arrived
+        return (prompt + self.generation) / self.generation
 
 
 def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
-    """Take one report's tokens into the averages."""
+    """Take one report's tokens into the averages; they start anew when the slots have turned over."""
     done = report.completed
     if done is None or done.generation_tokens_per_s is None:
         return mix
+    arrived = report.arrived.requests_per_s if report.arrived is not None else None
+    turnover = mix.turnover
+    if turnover < TURNED_OVER:
+        turnover += _turned_over(done.requests_per_s, report.running, dt_s)
+        if turnover >= TURNED_OVER:
+            mix = Mix()
     seen_s = mix.seen_s + dt_s
     a = max(1.0 - exp(-dt_s / MIX_S), dt_s / seen_s)
-    prompt = mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt)
-    return Mix(prompt, mix.generation + a * (done.generation_tokens_per_s - mix.generation), seen_s)
+    return Mix(
+        prompt=mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt),
+        arrived=mix.arrived + a * ((arrived or 0.0) - mix.arrived),
+        ended=mix.ended + a * ((done.requests_per_s or 0.0) - mix.ended),
+        generation=mix.generation + a * (done.generation_tokens_per_s - mix.generation),
+        seen_s=seen_s,
+        turnover=turnover,
+    )
 
 
-def completed_tokens_per_s(report: DeploymentReport, mix: Mix) -> float | None:
-    """What the occupied slots work off. Prompt tokens are counted when a prompt is prefilled, which is on arrival, so
-    the sum of both leads in a surge like arrivals do. Every occupied slot generates at the engine's speed whatever its
-    age, so generation is what is measured, and the slow mix tells how many tokens come with each generated one.
-    """
-    done = report.completed
-    if done is None or done.generation_tokens_per_s is None:
-        return None
-    if mix.generation <= 0:
-        return done.generation_tokens_per_s + (done.prompt_tokens_per_s or 0.0)
-    return done.generation_tokens_per_s * mix.tokens_per_generated
+def _turned_over(ended_per_s: float | None, running: float | None, dt_s: float) -> float:
+    if ended_per_s is None or not running:
+        return dt_s / TURNOVER_UNKNOWN_S
+    return ended_per_s * dt_s / max(1.0, running)
 
 
-def learn(
-    trusted: Tracker, low: Tracker, report: DeploymentReport, mix: Mix, dt_s: float, *, sheds_below_target: bool
-) -> tuple[Tracker, Tracker]:
-    """Take one report's sample into the trusted rate or, from a half-empty engine, into the upper bound."""
-    part, done, available = occupancy(report), completed_tokens_per_s(report, mix), slots(report)
-    if part is None or done is None or available <= 0 or part < OCCUPANCY_MIN:
-        return trusted, low
-    sample = done / (part * available)
-    if part >= OCCUPANCY_TRUSTED or sheds_below_target:
-        return observe(trusted, sample, dt_s, RATE_BAND), low
-    return trusted, observe(low, sample, dt_s, RATE_BAND)
+class Learnt(NamedTuple):
+    """What is known of a deployment's rate."""
+
+    rate: Tracker
+    """Tokens/s per slot at the home target."""
+    curve: Curve
+    mix: Mix
 
 
-def rate_per_slot(
-    trusted: Tracker, low: Tracker, report: DeploymentReport, model_median: float | None
-) -> tuple[float, Source]:
+def idle(report: DeploymentReport) -> bool:
+    """Whether so little runs that nothing can be learnt from it."""
+    part = occupancy(report)
+    return part is not None and part < OCCUPANCY_MIN and not report.waiting
+
+
+def learn(known: Learnt, report: DeploymentReport, dt_s: float, home_target: float) -> Learnt:
+    """Take one report into what is known of the deployment's rate."""
+    rate, curve, mix = known
+    part, done, available = occupancy(report), report.completed, slots(report)
+    following = follow_mix(mix, report, dt_s)
+    if part is None or done is None or done.generation_tokens_per_s is None or available <= 0.0:
+        return Learnt(rate, curve, following)
+    reading = read(curve, part, available, done.generation_tokens_per_s, home_target, dt_s)
+    if reading.rate is None:
+        return Learnt(rate, reading.curve, following)
+    sample = reading.rate * following.tokens_per_generated
+    if following.balanced != mix.balanced:
+        # In balance at last: what was averaged until here, its noise too, is about something else.
+        return Learnt(observe(Tracker(), sample, dt_s, RATE_BAND), reading.curve, following)
+    if reading.moved:
+        return Learnt(restart(rate, sample, dt_s), reading.curve, following)
+    return Learnt(observe(rate, sample, dt_s, RATE_BAND), reading.curve, following)
+
+
+def rate_per_slot(measured: Tracker, report: DeploymentReport, model_median: float | None) -> tuple[float, Source]:
     """Tokens/s per slot and where it came from: measured, else configured, else the model's median, else assumed."""
     available = slots(report)
-    if trusted.known:
-        rate, source = trusted.published, "estimated"
-    elif report.capacity_tokens_per_s is not None and available > 0:
-        rate = report.capacity_tokens_per_s / available
-        source = report.capacity_source or "configured"
-    elif model_median is not None:
-        rate, source = model_median, "median"
-    else:
-        rate, source = ASSUMED_TOKENS_PER_S_PER_SLOT, "none"
-    if low.known and low.published < rate:
-        return low.published, "estimated"
-    return rate, source  # type: ignore[return-value]
+    if measured.known:
+        return measured.published, "estimated"
+    if report.capacity_tokens_per_s is not None and available > 0:
+        return report.capacity_tokens_per_s / available, report.capacity_source or "configured"
+    if model_median is not None:
+        return model_median, "median"
+    return ASSUMED_TOKENS_PER_S_PER_SLOT, "none"
 
 
 def median_rate(rates: Iterable[float]) -> float | None:

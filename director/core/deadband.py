@@ -15,8 +15,9 @@ from math import exp, sqrt
 
 from msgspec import Struct
 
-NOISE_S = 120.0
-"""How long the noise estimate remembers: long against one step, short against an hour."""
+NOISE_S = 300.0
+"""How long the noise estimate remembers. An estimate from few samples errs by itself: with 120 s and reports each 5 s,
+6 σ of it were crossed by noise once in six hours, with 300 s once in ten."""
 LEARNING = 2.0
 """After a step, each sample's mean is published for this many `fast_s`: the new level is learnt, not approached."""
 _WINSOR = 9.0
@@ -77,6 +78,11 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     ):
         published = slow
     return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
+
+
+def restart(tracker: Tracker, sample: float, dt_s: float) -> Tracker:
+    """Begin again at a level that is known to be another one; only what is known of the noise stays."""
+    return Tracker(sample, sample, sample, tracker.noise, sample, max(dt_s, 1e-3), tracker.samples + 1)
 
 
 def held_back(tracker: Tracker) -> float:

@@ -6,7 +6,10 @@ apart, in the replicas' estimated tokens per second. A replica whose row is late
 
 κ corrects the estimates where they land: arrivals that a region reports ÷ tokens decided into it over the same span,
 both smoothed alike. It absorbs wrong token estimates, resolvers that share one DNS answer among many, and an L7 that
-reuses a decision. Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, which cannot move.
+reuses a decision. Where answers are shared, decisions a second say nothing about demand: a step is seen in arrivals
+alone. So when decisions have been steady, a jump of arrivals is taken into κ at once; and while they are not, a κ of
+shared answers waits, because arrivals then follow decisions only as answers expire, and following them would ring.
+Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, which cannot move.
 """
 
 from __future__ import annotations
@@ -28,7 +31,14 @@ REPLICA_HELD_MS = 3_000
 ROUTE_QUIET_S = 120.0
 """A route without demand for this long is forgotten."""
 KAPPA_S = 60.0
-KAPPA_MIN, KAPPA_MAX = 0.05, 20.0
+KAPPA_MIN, KAPPA_MAX = 0.05, 10_000.0
+"""Thousands of clients behind one resolver follow one answer."""
+KAPPA_SHARED = 3.0
+"""Beyond what wrong estimates explain: several requests follow each decision."""
+DECIDED_FAST_S = 10.0
+STEADY = 0.12
+"""Decisions are steady while their fast and slow averages differ by no more than this part."""
+ARRIVAL_BAND = Band(fast_s=8.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.15)
 KAPPA_STEP = 0.05
 """κ is republished when it has moved by this part of itself."""
 NEWCOMER_S = 6.0
@@ -98,25 +108,52 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
     counted_s = memory.counted_s + span_s
     if arrived_tokens_per_s is None or counted_s <= NEWCOMER_S:
         return structs.replace(memory, decided_since_report=0.0, counted_s=counted_s)
-    a = max(1.0 - exp(-span_s / KAPPA_S), span_s / (counted_s - NEWCOMER_S))
-    arrived = memory.arrived_tokens + a * (arrived_tokens_per_s - memory.arrived_tokens)
-    decided = memory.decided_tokens + a * (decided_per_s - memory.decided_tokens)
-    kappa = memory.kappa
+    counted = Counted(memory.arrived_tokens, memory.decided_tokens, memory.decided_fast, memory.arrivals)
+    counted = _count(counted, arrived_tokens_per_s, decided_per_s, span_s, counted_s - NEWCOMER_S)
+    kappa, unexplained = memory.kappa, 0.0
+    arrived, decided = counted.arrived, counted.decided
     if decided >= DECIDED_MIN_TOKENS_PER_S and arrived > 0:
-        raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
-        kappa = raw if abs(raw - kappa) > KAPPA_STEP * kappa else kappa
+        steady = abs(counted.decided_fast - decided) <= STEADY * decided
+        if kappa <= KAPPA_SHARED or steady:
+            raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
+            kappa = raw if abs(raw - kappa) > KAPPA_STEP * kappa else kappa
         unexplained = max(0.0, arrived - KAPPA_MAX * decided)
-    else:
-        unexplained = arrived if decided < DECIDED_MIN_TOKENS_PER_S else 0.0
+    elif decided < DECIDED_MIN_TOKENS_PER_S:
+        unexplained = arrived
     return structs.replace(
         memory,
         arrived_tokens=arrived,
         decided_tokens=decided,
+        decided_fast=counted.decided_fast,
+        arrivals=counted.arrivals,
         decided_since_report=0.0,
         counted_s=counted_s,
         kappa=kappa,
         background=observe(memory.background, unexplained, span_s, DEMAND_BAND),
     )
+
+
+class Counted(NamedTuple):
+    """Arrivals and decisions of one deployment, tokens/s."""
+
+    arrived: float
+    decided: float
+    decided_fast: float
+    arrivals: Tracker
+    """Arrivals as a followed value: a step in it is known within two reports."""
+
+
+def _count(known: Counted, arrived: float, decided: float, span_s: float, counted_s: float) -> Counted:
+    """Take one report's span into the averages. A step of arrivals while decisions are steady starts them anew."""
+    early = span_s / counted_s
+    a = max(1.0 - exp(-span_s / KAPPA_S), early)
+    fast = known.decided_fast + max(1.0 - exp(-span_s / DECIDED_FAST_S), early) * (decided - known.decided_fast)
+    slow = known.decided + a * (decided - known.decided)
+    arrivals = observe(known.arrivals, arrived, span_s, ARRIVAL_BAND)
+    stepped = arrivals.published != known.arrivals.published and known.arrivals.known
+    if stepped and abs(fast - slow) <= STEADY * slow:
+        return Counted(arrivals.published, slow, fast, arrivals)
+    return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, arrivals)
 
 
 def _add(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from director.core import capacity, quality
+from director.core.curve import Curve, forget_last
 from director.core.deadband import Band, Tracker, observe
 from director.core.demand import correct
 from director.core.observations import ReceivedReport
@@ -19,8 +20,10 @@ SERVICE_BAND = Band(fast_s=60.0, slow_s=300.0, sigmas=4.0, floor_ratio=0.10, flo
 """Time to first token when not loaded: slow on purpose, for nearness must not follow load."""
 UNLOADED = 0.6
 """Utilisation below which a time to first token counts as not loaded."""
-SPAN_S_MAX = 60.0
-"""A report after a long silence stands for its own interval, not for the silence."""
+TURNED_AWAY_MAX = 0.05
+"""Above this, arrivals are not counted: some gateways count what they turn away and some do not, and κ would follow."""
+INTERVALS_MAX = 3.0
+"""A report after a longer silence stands for its own interval, not for the silence."""
 
 
 def take_report(
@@ -32,18 +35,27 @@ def take_report(
     warm: bool = False,
 ) -> list[DeploymentMemory]:
     """A region's deployments, whole: one that is no longer listed is gone, a new one starts from its siblings."""
-    report = received.report
-    span_s = report.interval_s
-    if before is not None and before.boot_id == report.boot_id and before.received_at_ms:
-        elapsed_s = (received.received_at_ms - before.received_at_ms) / 1000
-        if 0 < elapsed_s <= SPAN_S_MAX:
-            span_s = elapsed_s
+    span_s, unbroken = _span(before, received)
     out = []
-    for deployment in report.deployments:
+    for deployment in received.report.deployments:
         key = DeploymentKey(received.region, deployment.model, deployment.version)
         memory = memories.get(key) or _newcomer(key, deployment, memories, warm)
+        if not unbroken:
+            # What was decided during a silence, and how full the engines were before it, say nothing of this interval.
+            memory = structs.replace(memory, curve=forget_last(memory.curve), decided_since_report=0.0, counted_s=0.0)
         out.append(_take_deployment(memory, deployment, received.received_at_ms, span_s, policy))
     return out
+
+
+def _span(before: RegionMemory | None, received: ReceivedReport) -> tuple[float, bool]:
+    """Seconds that a report stands for, and whether it joins the one before: same boot, no long silence between."""
+    interval_s = received.report.interval_s
+    if before is None or before.boot_id != received.report.boot_id or not before.received_at_ms:
+        return interval_s, False
+    elapsed_s = (received.received_at_ms - before.received_at_ms) / 1000
+    if 0 < elapsed_s <= INTERVALS_MAX * interval_s:
+        return elapsed_s, True
+    return interval_s, False
 
 
 def _newcomer(
@@ -59,10 +71,13 @@ def _newcomer(
             key,
             report=report,
             rate_per_slot=best.rate_per_slot,
+            curve=best.curve,
             mix=best.mix,
             kappa=best.kappa,
             arrived_tokens=best.arrived_tokens,
             decided_tokens=best.decided_tokens,
+            decided_fast=best.decided_fast,
+            arrivals=best.arrivals,
             admit_home=best.admit_home,
             guest_gate=best.guest_gate,
         )
@@ -75,26 +90,27 @@ def _take_deployment(
     memory: DeploymentMemory, report: DeploymentReport, at_ms: int, span_s: float, policy: Policy
 ) -> DeploymentMemory:
     used = capacity.utilisation(report)
-    sheds_below_target = memory.admit_home < 1.0 and used is not None and used < policy.planner.home_target - 0.05
-    mix = capacity.follow_mix(memory.mix, report, span_s)
-    trusted, low = capacity.learn(
-        memory.rate_per_slot, memory.rate_per_slot_low, report, mix, span_s, sheds_below_target=sheds_below_target
-    )
+    known = capacity.Learnt(memory.rate_per_slot, memory.curve, memory.mix)
+    if memory.limited_s > capacity.KEPT_OUT_S and capacity.idle(report):
+        # A figure that keeps everybody out could never be disproved.
+        known = capacity.Learnt(Tracker(), Curve(), memory.mix)
+    learnt = capacity.learn(known, report, span_s, policy.planner.home_target)
     failed, throttled = quality.ratios(report)
     memory = structs.replace(
         memory,
         report=report,
         reported_at_ms=at_ms,
-        mix=mix,
-        rate_per_slot=trusted,
-        rate_per_slot_low=low,
+        mix=learnt.mix,
+        rate_per_slot=learnt.rate,
+        curve=learnt.curve,
         utilisation=used,
         error_ratio=quality.smooth(memory.error_ratio, failed, span_s),
         throttled_ratio=quality.smooth(memory.throttled_ratio, throttled, span_s),
         retry_after_ms=_retry_after_ms(memory, report, at_ms),
         service_ms=_service(memory, report, used, span_s),
     )
-    arrived = report.arrived.tokens_per_s if report.arrived is not None else None
+    turned_away = (failed or 0.0) + (throttled or 0.0) > TURNED_AWAY_MAX or memory.breaker.state != "closed"
+    arrived = report.arrived.tokens_per_s if report.arrived is not None and not turned_away else None
     return correct(memory, arrived, span_s)
 
 

@@ -16,6 +16,7 @@ from director.core.plan import Freshness
 from director.core.policy import Policy
 from director.core.state import DeploymentMemory, ProbeMemory, RegionMemory
 
+INTERVALS_SILENT = 2.0
 PROBE_HEARD_MS = 30_000
 """A replica that has not probed for this long has no vote."""
 
@@ -69,19 +70,30 @@ def probed_down(memory: RegionMemory, policy: Policy) -> bool:
     return sum(p.failures_in_a_row > probe.tolerated_failures for p in memory.probes) * 2 > len(memory.probes)
 
 
+def silent(memory: RegionMemory, policy: Policy, now_ms: int) -> bool:
+    """Whether a region that used to report has missed two reports, and is not fresh."""
+    if memory.boot_id == "":
+        return False
+    return (now_ms - memory.received_at_ms) / 1000 > max(
+        policy.planner.fresh_for_s, INTERVALS_SILENT * memory.interval_s
+    )
+
+
 def silence_is_ours(
     before: Mapping[str, RegionMemory],
-    grades: Mapping[str, Freshness],
+    quiet: Mapping[str, bool],
     probed: Mapping[str, bool],
     deployments: tuple[DeploymentMemory, ...],
     silent_capacity_max: float,
 ) -> bool:
-    """Whether more of some model's capacity fell silent than fails at once, with no probe of ours to confirm it.
+    """Whether more of some model's capacity is silent than fails at once, with no probe of ours to confirm it.
 
-    `probed`: regions whose probes confirm that they are down. A region that was lost before the silence began does not
-    count, nor does a model that one region serves: there silence looks the same either way, and lost is the safe word.
+    Reporters come at different moments, so regions are counted from when they miss their reports (`quiet`), long before
+    the first of them is lost: in one tick they never all fall. `probed`: regions whose probes confirm that they are
+    down. A region that was lost before the silence began does not count, nor does a model that one region serves: there
+    silence looks the same either way, and lost is the safe word.
     """
-    silent: dict[str, float] = {}
+    hushed: dict[str, float] = {}
     total: dict[str, float] = {}
     homes: dict[str, set[str]] = {}
     for d in deployments:
@@ -90,11 +102,11 @@ def silence_is_ours(
             continue
         homes.setdefault(d.model, set()).add(d.region)
         total[d.model] = total.get(d.model, 0.0) + d.capacity_well
-        if grades.get(d.region) == "lost" and not probed.get(d.region, False):
-            silent[d.model] = silent.get(d.model, 0.0) + d.capacity_well
+        if quiet.get(d.region, False) and not probed.get(d.region, False):
+            hushed[d.model] = hushed.get(d.model, 0.0) + d.capacity_well
     return any(
         len(homes[model]) > 1 and total[model] > 0 and part > silent_capacity_max * total[model]
-        for model, part in silent.items()
+        for model, part in hushed.items()
     )
 
 

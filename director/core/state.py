@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from director.core.breaker import BreakerMemory
 from director.core.capacity import Mix
+from director.core.curve import Curve
 from director.core.deadband import Tracker
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey, Freshness, Plan
@@ -44,9 +45,8 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
     """What the region last said of it."""
     reported_at_ms: int = 0
     rate_per_slot: Tracker = Tracker()
-    """Completed tokens/s per occupied slot, from samples that may be trusted."""
-    rate_per_slot_low: Tracker = Tracker()
-    """The same from half-empty engines: an upper bound, which may only lower."""
+    """Tokens/s per slot at the home target."""
+    curve: Curve = Curve()
     service_ms: Tracker = Tracker()
     error_ratio: float = 0.0
     throttled_ratio: float = 0.0
@@ -74,6 +74,9 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
     counted_s: float = 0.0
     """How long arrivals and decisions have been compared."""
     mix: Mix = Mix()
+    decided_fast: float = 0.0
+    arrivals: Tracker = Tracker()
+    """Arrivals that the region reports, tokens/s: a step in them is demand when decisions are steady."""
     limited_s: float = 0.0
     """How long capacity has been what limits it."""
 

@@ -113,10 +113,11 @@ def _grades(
     """Each region's grade, and whether the silence is ours: then those that fell silent keep the grade they had."""
     grades: dict[str, Freshness] = {name: freshness.grade(memory, policy, now_ms) for name, memory in regions.items()}
     confirmed = {name: freshness.probed_down(memory, policy) for name, memory in regions.items()}
-    ours = freshness.silence_is_ours(before, grades, confirmed, memories, policy.breaker.ejected_capacity_max)
+    quiet = {name: freshness.silent(memory, policy, now_ms) for name, memory in regions.items()}
+    ours = freshness.silence_is_ours(before, quiet, confirmed, memories, policy.breaker.ejected_capacity_max)
     if ours:
         for name, memory in before.items():
-            if grades.get(name) == "lost" and memory.freshness not in ("lost", "unseen"):
+            if quiet.get(name) and memory.freshness not in ("lost", "unseen"):
                 grades[name] = memory.freshness
     return grades, ours
 
@@ -169,4 +170,7 @@ def _remember(
 def _trim_mode(room: Room, policy: Policy) -> trim.Mode:
     if not room.usable or room.admit_home_raw >= 1.0:
         return "relaxes"
+    if room.admit_home < room.admit_home_raw - 1e-6:
+        # Pace is what limits, or a trial: a region that is let in slowly is empty for that reason.
+        return "waits"
     return "waits" if room.taken > policy.planner.home_target * room.capacity * 1.001 else "limits"

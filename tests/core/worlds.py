@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import exp
 
 from msgspec import structs
 
@@ -119,12 +120,18 @@ def route_to(tenant: str = "any", zone: str = "here") -> RouteKey:
 
 @dataclass
 class Site:
-    """One region's single deployment, in a steady state for its inflow. `rate`: tokens/s per slot."""
+    """One region's single deployment: slots fill with what flows in and empty at `rate`, tokens/s per slot."""
 
     slots: float = 100.0
     rate: float = 10.0
     inflow: float = 0.0
     """Tokens/s that the plan sends here, over the last interval; the world sets it."""
+    done: float = 0.0
+    """Tokens/s that came out of it, over the last interval."""
+    running: float = 0.0
+    """Occupied slots at this moment."""
+    life_s: float = 2.0
+    """How long a request holds its slot."""
     version: str = "1"
     replicas: int = 4
     reports: bool = True
@@ -139,9 +146,14 @@ class Site:
     def capacity(self) -> float:
         return self.slots * self.rate
 
+    def pass_second(self, inflow: float) -> float:
+        """Let a second's inflow (tokens/s) in; returns the tokens/s that came out. What finds no slot is forgotten."""
+        before = self.running
+        level = inflow / self.rate
+        self.running = min(self.slots, level + (before - level) * exp(-1.0 / self.life_s))
+        return self.rate * (before + self.running) / 2.0
+
     def report(self, sequence: int, interval_s: float) -> Report:
-        running = min(self.slots, self.inflow / self.rate)
-        done = running * self.rate
         deployment = DeploymentReport(
             MODEL,
             self.version,
@@ -149,10 +161,10 @@ class Site:
             state=self.state,  # type: ignore[arg-type]
             adapters=self.adapters,
             max_running=self.slots,
-            running=running,
+            running=self.running,
             waiting=0.0,
             arrived=Arrived(self.requests_per_s, self.inflow),
-            completed=Completed(self.requests_per_s, done * 0.8, done * 0.2),
+            completed=Completed(self.requests_per_s, self.done * 0.8, self.done * 0.2),
             errors_per_s=self.errors or Errors(),
             retry_after_s=self.retry_after_s,
         )
@@ -178,7 +190,7 @@ class World:
         self.events: list[Event] = []
         self.seconds = 0
         self._reports: dict[str, ReceivedReport] = {}
-        self._inflows: dict[str, list[float]] = {}
+        self._inflows: dict[str, list[tuple[float, float]]] = {}
 
     @property
     def now_ms(self) -> int:
@@ -233,10 +245,12 @@ class World:
             routes.append(RouteDemand(route, 10, tokens, self._tokens(pinned), self._tokens(decided)))
         for name, tokens in inflow.items():
             # What an agent would report: the mean over its interval.
+            site = self.sites[name]
             recent = self._inflows.setdefault(name, [])
-            recent.append(tokens)
+            recent.append((tokens, site.pass_second(tokens)))
             del recent[: -self.report_every_s]
-            self.sites[name].inflow = sum(recent) / len(recent)
+            site.inflow = sum(came for came, _ in recent) / len(recent)
+            site.done = sum(went for _, went in recent) / len(recent)
         sample = DemandSample("replica", self.now_ms, 1000, tuple(routes))
         return Observations(
             reports=tuple(self._reports.values()),

@@ -1,0 +1,139 @@
+"""How an engine slows down as it fills, and what it would do at its target.
+
+Problem: what has to be known is the rate of a slot when the engine is as full as it may get, and what can be measured
+is the rate at the occupancy of this moment. A batching engine that is half empty makes two or three times as many
+tokens for each occupied slot, so the plain figure overstates capacity exactly when a surge begins.
+
+Why it can be solved: a decode step takes a fixed time and a time for each sequence in it, so the time a slot needs for
+a token is a straight line over occupancy. One point gives the rate there; two points, some way apart, give the bend.
+
+    pace(occupancy) = pace(target) · (1 − bend · (target − occupancy))          pace: slot-seconds per token
+
+Mechanism: occupancy and pace are averaged slowly. A report whose occupancy lies well off the average, further than its
+own noise explains, is a second point: it bends the line, and its rate at the target is news at once, since an engine
+that moved along its curve is not a noisy engine. Every other sample is carried to the target along the bend known so
+far. Before anything was learnt a modest bend is assumed: wrong for an engine that does not slow down, it sheds a little
+early until the first report of a surge; none at all would overrun the others.
+
+Hard cases: completions belong to an interval and occupancy is read at its end, so the mean of both ends is used, or a
+filling engine would look slow. Only generated tokens count here: prompts are counted on arrival (see `capacity`).
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from typing import NamedTuple
+
+from msgspec import Struct
+
+BEND_UNKNOWN = 0.4
+BEND_MAX = 1.05
+"""At 1 ÷ 0.9 an empty engine would be infinitely fast."""
+AVERAGE_S = 60.0
+MOVED_MIN = 0.08
+"""Of all slots: less than that apart, two points say nothing about a line."""
+MOVED_SIGMAS = 5.0
+FLAT = 0.3
+"""A line that falls by no more than this may be a flat one, seen through noise."""
+FAR_APART = 0.3
+"""Points so far apart settle the bend at once; nearer ones only in part."""
+OCCUPANCY_MIN = 0.05
+"""Below this a sample says nothing: one request more or less would change it by half."""
+NOISE_S = 120.0
+_SAMPLES_MIN = 4
+
+
+class Curve(Struct, frozen=True, array_like=True):
+    """What is known of one deployment's line. `last` is the occupancy at the newest report; the averages lag behind."""
+
+    last: float = -1.0
+    occupancy: float = 0.0
+    noise: float = 0.0
+    """Variance of one occupancy sample, from successive differences."""
+    pace: float = 0.0
+    bend: float = BEND_UNKNOWN
+    learnt: bool = False
+    samples: int = 0
+
+
+class Reading(NamedTuple):
+    """A report seen through the curve. `rate`: generated tokens/s per slot at the target; None: it says nothing."""
+
+    curve: Curve
+    rate: float | None
+    moved: bool
+    """The engine is elsewhere on its line than it was: the rate is news, not noise."""
+
+
+def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, target: float, dt_s: float) -> Reading:
+    """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it."""
+    if curve.last < 0.0:
+        return Reading(_with(curve, last=occupancy), None, moved=False)
+    mean = (curve.last + occupancy) / 2.0
+    if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s <= 0.0 or slots <= 0.0:
+        return Reading(_with(curve, last=occupancy), None, moved=False)
+    pace = mean * slots / generated_per_s
+    if curve.samples == 0:
+        first = _with(curve, last=occupancy, occupancy=mean, pace=pace, samples=1)
+        return Reading(first, _at_target(pace, mean, first.bend, target), moved=False)
+    apart = mean - curve.occupancy
+    moved = (
+        curve.samples >= _SAMPLES_MIN
+        and abs(apart) > max(MOVED_MIN, MOVED_SIGMAS * sqrt(curve.noise))
+        # Fuller and faster, or emptier and slower, is no move along a curve; the averages will tell.
+        and (pace - curve.pace) * apart > -FLAT * curve.pace * abs(apart)
+    )
+    bend = _bent(curve, apart, pace, mean, target) if moved else curve.bend
+    a = max(1.0 - exp(-dt_s / AVERAGE_S), 1.0 / (curve.samples + 1))
+    a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (curve.samples + 1))
+    # A move is not noise: it counts no more than the noise known so far.
+    jump = (occupancy - curve.last) ** 2 / 2.0
+    noise = curve.noise + a_noise * ((min(jump, curve.noise) if moved else jump) - curve.noise)
+    following = Curve(
+        last=occupancy,
+        occupancy=curve.occupancy + a * apart,
+        noise=noise,
+        pace=curve.pace + a * (pace - curve.pace),
+        bend=bend,
+        learnt=curve.learnt or moved,
+        samples=curve.samples + 1,
+    )
+    return Reading(following, _at_target(pace, mean, bend, target), moved)
+
+
+def forget_last(curve: Curve) -> Curve:
+    """After a silence: the next report's interval has one known end only."""
+    return _with(curve, last=-1.0)
+
+
+def _bent(curve: Curve, apart: float, pace: float, mean: float, target: float) -> float:
+    """The bend through the average and this point, believed the more the further they are apart."""
+    slope = (pace - curve.pace) / apart
+    pace_at_target = pace + slope * (target - mean)
+    if pace_at_target <= 0.0:
+        return curve.bend
+    seen = min(BEND_MAX, max(0.0, slope / pace_at_target))
+    return seen if not curve.learnt else curve.bend + min(1.0, abs(apart) / FAR_APART) * (seen - curve.bend)
+
+
+def _at_target(pace: float, occupancy: float, bend: float, target: float) -> float:
+    """An engine that is fuller than its target is taken as it is: no credit for what it would do with less."""
+    return (1.0 - bend * max(0.0, target - occupancy)) / pace
+
+
+def _with(
+    curve: Curve,
+    last: float,
+    occupancy: float | None = None,
+    pace: float | None = None,
+    samples: int | None = None,
+) -> Curve:
+    return Curve(
+        last,
+        curve.occupancy if occupancy is None else occupancy,
+        curve.noise,
+        curve.pace if pace is None else pace,
+        curve.bend,
+        curve.learnt,
+        curve.samples if samples is None else samples,
+    )
