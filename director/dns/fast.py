@@ -73,11 +73,13 @@ def fast_path(book: AnswerBook, askers: Askers, limiter: RateLimiter) -> FastAns
         behind = data[after:]
         if data[11] != (1 if behind else 0):
             return None
-        name_end = after - 4
-        question = data[12:name_end].lower() + data[name_end:after]
-        entry = known.get(question) or strangers.get(question)
+        question = data[12:after]
+        entry = known.get(question)
         if entry is None:
-            return None
+            lower = question[:-4].lower() + question[-4:]
+            entry = known.get(lower) or strangers.get(lower)
+            if entry is None:
+                return None
         reply = young_by_opt.get(behind) or young_by_source.get(behind + source)
         if reply is None:
             reply = by_opt.get(behind) or by_source.get(behind + source)
@@ -93,7 +95,7 @@ def fast_path(book: AnswerBook, askers: Askers, limiter: RateLimiter) -> FastAns
         else:
             opt = b""
             head = body.heads[data[2]]
-        wire = data[:2] + head + data[12:after] + body.tail + opt
+        wire = data[:2] + head + question + body.tail + opt
         if len(wire) > reply.bytes_max:
             return None
         if not reply.cookie_valid and over(source):
