@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from director.agent.config import OwnMetrics
+from director.metrics import catalog, scrape
+from director.metrics.process import process_text
+from director.metrics.text import Page, labels
 
 if TYPE_CHECKING:
     from director.agent.run import Agent
@@ -19,62 +18,58 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class AgentCollector(Collector):
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+def exposition(agent: Agent) -> str:
+    """Everything at this moment, in Prometheus's text format."""
+    page = Page()
+    _scrapes(page, agent)
+    _reports(page, agent)
+    _deployments(page, agent)
+    gateway = agent.gateway
+    if gateway is not None:
+        page.one(catalog.AGENT_GATEWAY_UP, {"ok": 1.0, "degraded": 0.5, "down": 0.0}[gateway.health])
+    return page.text() + process_text()
 
-    def collect(self) -> Iterator[Metric]:
-        yield from self._scrapes()
-        yield from self._reports()
-        yield from self._deployments()
-        gateway = self._agent.gateway
-        if gateway is not None:
-            up = GaugeMetricFamily("director_agent_gateway_up", "Whether the region's gateway answers; 0.5 when shaky")
-            up.add_metric([], {"ok": 1.0, "degraded": 0.5, "down": 0.0}[gateway.health])
-            yield up
 
-    def _scrapes(self) -> Iterator[Metric]:
-        collector = self._agent.collector
-        voices = list(collector.voices())
-        targets = GaugeMetricFamily("director_agent_targets", "Targets by whether they answer", labels=["state"])
-        answering = sum(voice.reading is not None for voice in voices)
-        targets.add_metric(["answering"], answering)
-        targets.add_metric(["silent"], len(voices) - answering)
-        yield targets
-        yield CounterMetricFamily("director_agent_scrapes", "Scrapes begun", collector.scrapes)
-        yield CounterMetricFamily("director_agent_scrapes_failed", "Scrapes without a dump", collector.scrapes_failed)
+def _scrapes(page: Page, agent: Agent) -> None:
+    collector = agent.collector
+    voices = list(collector.voices())
+    answering = sum(voice.reading is not None for voice in voices)
+    targets = {"answering": answering, "silent": len(voices) - answering}
+    page.many(catalog.AGENT_TARGETS, [(labels(catalog.AGENT_TARGETS, state=state), n) for state, n in targets.items()])
+    page.one(catalog.AGENT_SCRAPES, collector.scrapes)
+    page.one(catalog.AGENT_SCRAPES_FAILED, collector.scrapes_failed)
 
-    def _reports(self) -> Iterator[Metric]:
-        sent = CounterMetricFamily("director_agent_reports", "Reports by result", labels=["director", "result"])
-        for sender in self._agent.senders:
-            sent.add_metric([sender.director.url, "accepted"], sender.accepted)
-            sent.add_metric([sender.director.url, "failed"], sender.failed)
-            sent.add_metric([sender.director.url, "superseded"], sender.superseded)
-        yield sent
 
-    def _deployments(self) -> Iterator[Metric]:
-        labels = ["model", "version"]
-        ready = GaugeMetricFamily("director_agent_ready_replicas", "Ready replicas as reported", labels=labels)
-        problems = GaugeMetricFamily("director_agent_problems", "Targets or sources with a problem", labels=labels)
-        for summary in self._agent.summaries:
-            key = [summary.report.model, summary.report.version]
-            ready.add_metric(key, summary.report.replicas.ready)
-            problems.add_metric(key, len(summary.problems))
-        yield ready
-        yield problems
+def _reports(page: Page, agent: Agent) -> None:
+    page.many(
+        catalog.AGENT_REPORTS,
+        [
+            (labels(catalog.AGENT_REPORTS, director=sender.director.url, result=result), count)
+            for sender in agent.senders
+            for result, count in (
+                ("accepted", sender.accepted),
+                ("failed", sender.failed),
+                ("superseded", sender.superseded),
+            )
+        ],
+    )
+
+
+def _deployments(page: Page, agent: Agent) -> None:
+    told = [
+        (labels(catalog.AGENT_PROBLEMS, model=one.report.model, version=one.report.version), one)
+        for one in agent.summaries
+    ]
+    page.many(catalog.AGENT_READY_REPLICAS, [(key, one.report.replicas.ready) for key, one in told])
+    page.many(catalog.AGENT_PROBLEMS, [(key, len(one.problems)) for key, one in told])
 
 
 async def serve_metrics(agent: Agent, where: OwnMetrics) -> None:
     """Until cancelled. A busy port costs the agent its metrics, not its reports."""
-    registry = CollectorRegistry()
-    registry.register(AgentCollector(agent))
     try:
-        server, _ = start_http_server(where.port, addr=where.host, registry=registry)
+        server = await scrape.serve_metrics(lambda: exposition(agent), where.host, where.port)
     except OSError as error:
         log.error("metrics_port_busy", host=where.host, port=where.port, why=error.strerror)
         return
-    try:
+    async with server:
         await asyncio.Event().wait()
-    finally:
-        server.shutdown()
-        server.server_close()

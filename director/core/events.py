@@ -17,3 +17,5 @@ class Event(Struct, frozen=True):
     before: str | None = None
     after: str | None = None
     who: str = "planner"
+    request_id: str | None = None
+    """Of the HTTP request that caused it."""

@@ -11,7 +11,7 @@ from litestar.types import Receive, Scope, Send
 from director.http.dashboard.pages import dashboard_router
 from director.http.dashboard.state import DashboardState
 from director.http.decision.answer import Answer, problem_answer
-from director.http.decision.endpoint import DecisionState, decide_http, is_decision_path, too_large
+from director.http.decision.endpoint import decide_http, is_decision_path, too_large
 from director.http.decision.question import BODY_BYTES_MAX
 from director.http.ingest.handler import put_report
 from director.http.openapi import openapi
@@ -37,9 +37,12 @@ CODES = {400: "malformed", 404: "not_found", 405: "method_not_allowed", 413: "to
 log = structlog.get_logger()
 
 
-def create_app(view: ReplicaView) -> Litestar:
-    """An application over one replica's view. `app.state.decision` is what the fast protocol needs."""
-    http = HttpState(view)
+def create_app(view: ReplicaView, *, decision_log_ratio: float = 0.0) -> Litestar:
+    """An application over one replica's view. `app.state.http` is what the fast protocol needs.
+
+    `decision_log_ratio`: the part of all decisions that is logged.
+    """
+    http = HttpState(view, decision_log_ratio)
     return Litestar(
         route_handlers=[
             select_region,
@@ -84,7 +87,7 @@ def create_app(view: ReplicaView) -> Litestar:
 @asgi("/select-region", is_mount=True, copy_scope=False)
 async def select_region(scope: Scope, receive: Receive, send: Send) -> None:
     """The decision endpoint over plain ASGI: the same function, for servers and moments without the fast protocol."""
-    state: DecisionState = scope["litestar_app"].state.decision
+    http: HttpState = scope["litestar_app"].state.http
     if not is_decision_path(scope["raw_path"]):
         raise NotFoundException  # a mount takes `/select-regions` too
     method: bytes = scope["method"].encode()  # type: ignore[typeddict-item]  # no WebSocket is served
@@ -94,7 +97,10 @@ async def select_region(scope: Scope, receive: Receive, send: Send) -> None:
     else:
         query: bytes = scope["query_string"]
         target = scope["raw_path"] + (b"?" + query if query else b"")
-        answer = decide_http(method, target, list(scope["headers"]), body, state)
+        headers = list(scope["headers"])
+        answer = decide_http(method, target, headers, body, http.decision)
+        if http.decision_log is not None:
+            http.decision_log.take(target, headers, body, answer)
     await _send(answer, send, with_body=method != b"HEAD")
 
 

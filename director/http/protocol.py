@@ -24,6 +24,7 @@ from uvicorn.server import ServerState
 
 from director.http.decision.answer import Answer, problem_answer
 from director.http.decision.endpoint import DecisionState, decide_http, is_decision_path, too_large
+from director.http.decision.log import DecisionLog
 from director.http.decision.question import BODY_BYTES_MAX
 from director.http.heads import HeadMemo, rest_of
 from director.http.problem import FAILED, Problem
@@ -240,7 +241,7 @@ class DecisionProtocol(HttpToolsProtocol):
         self._write(problem_answer(Problem(431, "too_large", detail), "decision"), keep_alive=False, with_body=True)
 
 
-def protocol_for(state: DecisionState) -> type[DecisionProtocol]:
+def protocol_for(state: DecisionState, decision_log: DecisionLog | None = None) -> type[DecisionProtocol]:
     """The protocol class of one server: uvicorn makes its instances, so the state hangs on the class."""
 
     class BoundProtocol(DecisionProtocol):
@@ -248,4 +249,16 @@ def protocol_for(state: DecisionState) -> type[DecisionProtocol]:
 
     BoundProtocol.state = state
     BoundProtocol.heads = HeadMemo()
-    return BoundProtocol
+    return BoundProtocol if decision_log is None else _logging(BoundProtocol, decision_log)
+
+
+def _logging(protocol: type[DecisionProtocol], decision_log: DecisionLog) -> type[DecisionProtocol]:
+    """The same with a decision log: a class of its own, so that one without costs nothing."""
+
+    class LoggingProtocol(protocol):  # type: ignore[misc, valid-type]
+        def _decide(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
+            answer: Answer = super()._decide(method, target, headers, body)
+            decision_log.take(target, headers, body, answer)
+            return answer
+
+    return LoggingProtocol

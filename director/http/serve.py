@@ -13,6 +13,7 @@ import uvicorn
 
 from director.http.app import create_app
 from director.http.protocol import protocol_for
+from director.http.request_id import with_request_id
 from director.replica.view import ReplicaView
 
 BACKLOG = 2_048
@@ -30,13 +31,15 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def running_http(view: ReplicaView, host: str, port: int) -> AsyncIterator[int]:
+async def running_http(
+    view: ReplicaView, host: str, port: int, *, decision_log_ratio: float = 0.0
+) -> AsyncIterator[int]:
     """Serve inside the block; yields the port (of use when 0 was asked for). Raises OSError when it is taken."""
-    app = create_app(view)
+    app = create_app(view, decision_log_ratio=decision_log_ratio)
     listener = _bind(host, port)
     config = uvicorn.Config(
-        app,
-        http=protocol_for(app.state.decision),
+        with_request_id(app),
+        http=protocol_for(app.state.decision, app.state.http.decision_log),
         ws="none",
         loop="none",
         lifespan="on",
@@ -68,9 +71,9 @@ async def running_http(view: ReplicaView, host: str, port: int) -> AsyncIterator
         listener.close()
 
 
-async def serve_http(view: ReplicaView, host: str, port: int) -> None:
+async def serve_http(view: ReplicaView, host: str, port: int, *, decision_log_ratio: float = 0.0) -> None:
     """Serve until cancelled. Raises OSError when the port is taken."""
-    async with running_http(view, host, port):
+    async with running_http(view, host, port, decision_log_ratio=decision_log_ratio):
         await asyncio.Event().wait()
 
 

@@ -21,6 +21,7 @@ from director.core.policy import Policy
 from director.core.state import PlannerState
 from director.core.step import step
 from director.planner.lease import LEASE_S, Lease
+from director.planner.metrics import PlannerCounters, Result
 from director.planner.outage import outage_ms
 from director.store import keys, plans, policies
 from director.store.database import Database, DatabaseUnavailable
@@ -39,6 +40,7 @@ class PlannerLoop:
         self._database = database
         self._tick_s = tick_s
         self.lease = Lease(database, holder, lease_s=lease_s)
+        self.counters = PlannerCounters()
         self._loaded = False
         self._state = PlannerState()
         self._epoch = 0
@@ -64,23 +66,35 @@ class PlannerLoop:
                 log.info("lease_left_to_expire", holder=self.lease.holder)
 
     async def _tick_safely(self) -> None:
+        began_s = time.monotonic()
+        result = await self._tried()
+        self.counters.ticked(result, time.monotonic() - began_s, self.lease.term)
+
+    async def _tried(self) -> Result:
+        """A tick, whatever comes of it."""
         try:
-            await self.tick()
+            published = await self.tick()
             if self._away:
                 self._away = False
                 log.info("database_back")
+            if published:
+                return "published"
+            return "no_policy" if self.lease.held else "following"
         except DatabaseUnavailable as error:
             self._loaded = False
             if not self._away:
                 self._away = True
                 log.warning("database_unavailable", why=str(error))
+            return "database_away"
         except Fenced as error:
             self._loaded = False
             self.lease.drop(f"fenced: {error}")
+            return "fenced"
         except Exception:
             # Ours to mend, and no reason to stop: the last plan stays, and the next tick starts from the stored state.
             self._loaded = False
             log.exception("tick_failed", term=self.lease.term)
+            return "failed"
 
     async def tick(self) -> bool:
         """One turn. Whether it published. Raises DatabaseUnavailable, Fenced, InvariantBroken."""
@@ -96,7 +110,9 @@ class PlannerLoop:
         silent_ms = outage_ms(observations.reports, self._last_tick_ms, now_ms)
         if silent_ms:
             log.warning("outage_seen", outage_ms=silent_ms)
+            self.counters.outage_s += silent_ms / 1000
             observations = msgspec.structs.replace(observations, outage_ms=silent_ms)
+        began_s = time.perf_counter()
         result = step(
             self._state,
             observations,
@@ -106,6 +122,7 @@ class PlannerLoop:
             term=self.lease.term,
             memo=self._memo,
         )
+        self.counters.stepped(time.perf_counter() - began_s)
         if result.plan is not None:
             check_invariants(result.plan, policy)
         if not self.lease.held:
@@ -118,6 +135,7 @@ class PlannerLoop:
         self._last_tick_ms = now_ms
         if result.plan is not None:
             self._epoch = result.plan.epoch
+        self.counters.published(result.state, result.events, result.plan is not None)
         for event in result.events:
             log.info("change", **{name: v for name, v in msgspec.structs.asdict(event).items() if v is not None})
         return True

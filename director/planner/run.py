@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from director.metrics.scrape import serve_metrics
 from director.planner.loop import PlannerLoop
+from director.planner.metrics import exposition
 from director.store import retention
 from director.store.database import Database, DatabaseUnavailable
 
@@ -20,8 +23,11 @@ cost a third of a step over 10,000 deployments, and found none."""
 log = structlog.get_logger()
 
 
-async def run_planner(database: Database, holder: str) -> None:
-    """Plan, and prune old rows, until cancelled. Every planner prunes, leader or not: it is harmless twice."""
+async def run_planner(database: Database, holder: str, metrics_at: tuple[str, int] | None = None) -> None:
+    """Plan, and prune old rows, until cancelled. Every planner prunes, leader or not: it is harmless twice.
+
+    `metrics_at`: host and port for scrapes. Raises OSError where it is taken.
+    """
     gc.set_threshold(GC_ALLOCATIONS, 10, 10)
     scheduler = AsyncIOScheduler(timezone="UTC")
     scheduler.add_job(
@@ -33,11 +39,14 @@ async def run_planner(database: Database, holder: str) -> None:
         max_instances=1,
         misfire_grace_time=30,
     )
-    scheduler.start()
-    try:
-        await PlannerLoop(database, holder).run()
-    finally:
-        scheduler.shutdown(wait=False)
+    loop = PlannerLoop(database, holder)
+    async with contextlib.AsyncExitStack() as stack:
+        if metrics_at is not None:
+            server = await serve_metrics(lambda: exposition(loop.counters), *metrics_at, threaded=True)
+            stack.callback(server.close)
+        scheduler.start()
+        stack.callback(scheduler.shutdown, wait=False)
+        await loop.run()
 
 
 async def _prune(database: Database) -> None:

@@ -68,6 +68,10 @@ class Replica:
     def static(self) -> bool:
         return time.monotonic_ns() >= self._live_until_ns
 
+    @property
+    def demand_dropped(self) -> int:
+        return self.demand.requests_dropped
+
     def plan_age_ms(self) -> int:
         return max(0, self.now_ms() - self.heartbeat_at_ms)
 

@@ -64,6 +64,10 @@ class ReplicaView(Protocol):
     def database(self) -> Database | None:
         """For everything that is not a decision. Calls raise DatabaseUnavailable. None when there is none at all."""
 
+    @property
+    def demand_dropped(self) -> int:
+        """Requests that could not be counted as demand: more rows than are kept between two flushes."""
+
     def now_ms(self) -> int:
         """The database's wall clock, epoch ms, carried on by this process's monotonic clock between readings."""
 

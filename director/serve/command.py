@@ -21,6 +21,22 @@ from director.serve.options import ROLES, Options, Role
 @click.option("--dns-host", default="127.0.0.1", show_default=True, help="Where DNS listens, UDP and TCP.")
 @click.option("--dns-port", type=click.IntRange(1, 65535), default=8053, show_default=True)
 @click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where dns and planner answer scrapes; without a token. The API's metrics are on its own port.",
+)
+@click.option("--dns-metrics-port", type=click.IntRange(1, 65535), help="For `GET /metrics` of dns; without it, none.")
+@click.option("--planner-metrics-port", type=click.IntRange(1, 65535), help="For `GET /metrics` of the planner.")
+@click.option(
+    "--decision-log-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    envvar="DIRECTOR_DECISION_LOG_RATIO",
+    help="The part of all decisions that is logged, one line each.",
+)
+@click.option(
     "--policy",
     type=click.Path(exists=True, path_type=Path),
     help="A policy folder, taken in when it is new or has changed since it was last taken in.",
@@ -39,6 +55,10 @@ def serve_command(
     http_port: int,
     dns_host: str,
     dns_port: int,
+    metrics_host: str,
+    dns_metrics_port: int | None,
+    planner_metrics_port: int | None,
+    decision_log_ratio: float,
     policy: Path | None,
     data: Path,
 ) -> None:
@@ -54,6 +74,10 @@ def serve_command(
         data=data.absolute(),
         policy=policy.absolute() if policy is not None else None,
         database_url=os.environ.get("DIRECTOR_DATABASE_URL") or None,
+        metrics_host=metrics_host,
+        dns_metrics_port=dns_metrics_port,
+        planner_metrics_port=planner_metrics_port,
+        decision_log_ratio=decision_log_ratio,
     )
     sys.exit(_run(role, options))
 

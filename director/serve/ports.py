@@ -17,6 +17,10 @@ def check(options: Options) -> None:
     _try(options.http_host, options.http_port, socket.SOCK_STREAM, "HTTP", "--http-port")
     _try(options.dns_host, options.dns_port, socket.SOCK_STREAM, "DNS over TCP", "--dns-port")
     _try(options.dns_host, options.dns_port, socket.SOCK_DGRAM, "DNS over UDP", "--dns-port")
+    for port, role in ((options.dns_metrics_port, "dns"), (options.planner_metrics_port, "planner")):
+        if port is not None:
+            what = f"metrics of {role}"
+            _try(options.metrics_host, port, socket.SOCK_STREAM, what, f"--{role}-metrics-port")
 
 
 def _try(host: str, port: int, kind: socket.SocketKind, what: str, option: str) -> None:

@@ -73,7 +73,7 @@ async def _planner(options: Options) -> None:
     assert options.database_url is not None
     database = Database(options.database_url, pool_size=2)
     try:
-        await run_planner(database, new_name("planner"))
+        await run_planner(database, new_name("planner"), _metrics_at(options, options.planner_metrics_port))
     finally:
         await database.close()
 
@@ -84,21 +84,30 @@ async def _api(options: Options) -> None:
 
     async with running_replica("api", _url(options), options.data, probes=True) as replica:
         _settle()
-        await serve_http(replica, options.http_host, options.http_port)
+        await serve_http(replica, options.http_host, options.http_port, decision_log_ratio=options.decision_log_ratio)
 
 
 async def _dns(options: Options) -> None:
+    from director.dns.exposition import serve_metrics
     from director.dns.server import serve_dns
     from director.replica.run import running_replica
 
     async with running_replica("dns", _url(options), options.data) as replica:
         responder = await serve_dns(replica, options.dns_host, options.dns_port)
+        at = _metrics_at(options, options.dns_metrics_port)
+        metrics = await serve_metrics(responder, *at) if at is not None else None
         _settle()
         log.info("dns_listening", host=options.dns_host, port=options.dns_port)
         try:
             await asyncio.Event().wait()
         finally:
+            if metrics is not None:
+                metrics.close()
             await responder.stop()
+
+
+def _metrics_at(options: Options, port: int | None) -> tuple[str, int] | None:
+    return (options.metrics_host, port) if port is not None else None
 
 
 def _url(options: Options) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
 from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
@@ -16,7 +17,7 @@ from director.store.ordering import in_order
 from director.store.tables import events
 from director.store.times import as_ms, from_ms
 
-_FIELDS = ("kind", "region", "model", "version", "before", "after", "why", "who")
+_FIELDS = ("kind", "region", "model", "version", "before", "after", "why", "who", "request_id")
 
 
 class StoredEvent(Struct, frozen=True):
@@ -37,8 +38,17 @@ async def add_events(connection: AsyncConnection, new: Sequence[Event]) -> None:
     if not new:
         return
     await in_order(connection, events)
+    # Whatever happens within a request was caused by it, however deep it is written.
+    request_id = structlog.contextvars.get_contextvars().get("request_id")
     # One statement: RETURNING is not needed, and VALUES keeps the order.
-    rows = [{"at": from_ms(item.at_ms), **{name: getattr(item, name) for name in _FIELDS}} for item in new]
+    rows = [
+        {
+            "at": from_ms(item.at_ms),
+            **{name: getattr(item, name) for name in _FIELDS},
+            "request_id": item.request_id or request_id,
+        }
+        for item in new
+    ]
     await connection.execute(insert(events).values(rows))
     await notify(connection, "events")
 

@@ -143,6 +143,7 @@ events = Table(
     Column("after", Text),
     Column("why", Text, nullable=False),
     Column("who", Text, nullable=False),
+    Column("request_id", Text),
     Index(None, "at"),
     Index(None, "region", "id"),
 )

@@ -148,17 +148,13 @@ async def test_a_gateway_may_be_asked_for_one_token() -> None:
 
 async def test_the_agent_tells_its_own_metrics(tmp_path: Path) -> None:
     """Targets by state, scrapes, reports by result."""
-    from prometheus_client import CollectorRegistry, generate_latest
-
-    from director.agent.metrics import AgentCollector
+    from director.agent.metrics import exposition
 
     async with serving(saying(vllm_dump())) as replica:
         agent = Agent(load(write(tmp_path / "agent.yaml", replica, "http://127.0.0.1:9")))
         await agent.collector.scrape_once()
         agent.take_report()
-        registry = CollectorRegistry()
-        registry.register(AgentCollector(agent))
-        text = generate_latest(registry).decode()
+        text = exposition(agent)
         await agent.collector.close()
     assert 'director_agent_targets{state="answering"} 1.0' in text
     assert 'director_agent_ready_replicas{model="llama-3.3-70b",version="2026-08-14"} 1.0' in text

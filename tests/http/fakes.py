@@ -123,6 +123,7 @@ class FakeView:
         self.counted: list[tuple[str, str, float, str | None]] = []
         """(tenant class, region, tokens, presented region) of each decision."""
         self.refused = 0
+        self.demand_dropped = 0
 
     def serve(self, new: Plan, policy: Policy = POLICY) -> None:
         self.table = RoutingTable(new, policy, KEYRING, previous=self.table)

@@ -89,6 +89,7 @@ def event_row(stored: StoredEvent) -> dict[str, Any]:
         "after": event.after,
         "why": event.why,
         "who": event.who,
+        "request_id": event.request_id,
     }
 
 

@@ -47,4 +47,4 @@ async def ready(state: State) -> Response[bytes]:
 async def metrics(state: State) -> Response[bytes]:
     """Prometheus text."""
     page = shared(state).metrics
-    return Response(page.render(), media_type=page.content_type)
+    return Response(await page.render(), media_type=page.content_type)
