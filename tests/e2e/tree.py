@@ -177,7 +177,7 @@ def tree(folder: Path, *, env: dict[str, str] | None = None, policy: bool = True
         arguments += ["--policy", str(policies_dir())]
     with director(arguments, folder / "serve.log", env) as process:
         running_tree = Tree(process, http, dns_port, folder / "data")
-        wait_for(running_tree.status, within_s=30, why="the API answers")
+        wait_for(running_tree.status, within_s=90, why="the API answers")
         found = running.read(running_tree.data)
         assert found is not None
         running_tree.token = command(
