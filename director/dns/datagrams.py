@@ -14,6 +14,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final, Protocol
 
 BATCH: Final = 64
@@ -136,44 +137,51 @@ class BatchedDatagrams:
         got: int = self._recvmmsg(self._fd, self._in.pointer, BATCH, socket.MSG_DONTWAIT, None)
         if got <= 0:
             return 0
-        to_send = self._fill(fast, complete, got)
-        if to_send:
-            self._send(to_send)
+        answers = self._answers(fast, complete, got)
+        if answers:
+            self._lay_out(answers)
+            self._send(len(answers))
         if self._moved:
             for slot in self._moved:
                 self._out.headers[_WORDS * slot] = self._address_base + slot * _ADDRESS_BYTES
             self._moved.clear()
         return got
 
-    def _fill(self, fast: Fast, complete: Complete, got: int) -> int:
-        """Answer a batch; returns how many answers stand in the out-array, each with its asker's address."""
-        view, addresses, out_view = self._in.view, self._address_view, self._out.view
-        out_iov, out_headers = self._out.iov, self._out.headers
+    def _answers(self, fast: Fast, complete: Complete, got: int) -> list[bytes]:
+        """Answer a batch. Sees to it that each answer's place in the out-array has its asker's address."""
+        view = self._in.view
         lengths = self._in.headers[7 : _WORDS * got : _WORDS]
         flags = self._in.headers[6 : _WORDS * got : _WORDS]
-        to_send = 0
+        addresses = bytes(self._address_view[: got * _ADDRESS_BYTES])
+        answers: list[bytes] = []
         for i, (length, flag, (start, ip, ip_end)) in enumerate(zip(lengths, flags, self._slices, strict=False)):
             if flag & _MSG_TRUNC:
                 continue
             data = view[start : start + length].tobytes()
-            source = addresses[ip:ip_end].tobytes()
+            source = addresses[ip:ip_end]
             wire = fast(data, source)
             if not wire:
                 wire = complete(data, source, wire is not None)
                 if not wire:
                     continue
-            size = len(wire)
-            at = to_send * ANSWER_BYTES_MAX
-            out_view[at : at + size] = wire
-            out_iov[2 * to_send + 1] = size
-            if to_send != i:
+            place = len(answers)
+            if place != i:
                 # Some query before this one got no answer.
-                self._moved.append(to_send)
-                out_headers[_WORDS * to_send] = self._address_base + i * _ADDRESS_BYTES
+                self._moved.append(place)
+                self._out.headers[_WORDS * place] = self._address_base + i * _ADDRESS_BYTES
             if self._control is not None:
-                self._control.reply(to_send, i)
-            to_send += 1
-        return to_send
+                self._control.reply(place, i)
+            answers.append(wire)
+        return answers
+
+    def _lay_out(self, answers: list[bytes]) -> None:
+        """Put the answers one behind the other into the out-buffer, and say where each begins and how long it is."""
+        sizes = array("Q", map(len, answers))
+        starts = array("Q", accumulate(sizes, initial=self._out.base))
+        end = starts.pop() - self._out.base
+        self._out.view[:end] = b"".join(answers)
+        self._out.iov[0 : 2 * len(answers) : 2] = starts
+        self._out.iov[1 : 2 * len(answers) : 2] = sizes
 
     def _send(self, to_send: int) -> None:
         done = 0
