@@ -22,11 +22,11 @@ REST = "others"
 HEIGHT = 300.0
 GAP = 10.0
 BAR = 10.0
-LEFT, RIGHT = 120.0, 600.0
+LEFT, RIGHT = 160.0, 545.0
 WIDTH = 760.0
 THIN = 0.75
 """The least width of a band, in units of the picture: thinner is not seen."""
-LABEL_GAP = 15.0
+LABEL_GAP = 17.0
 
 
 class Flow(Struct, frozen=True):

@@ -47,6 +47,7 @@ STATIC = {
     "htmx.min.js": "text/javascript",
     "uplot.min.js": "text/javascript",
     "uplot.min.css": "text/css",
+    "icon.svg": "image/svg+xml",
     "LICENSES.txt": "text/plain",
 }
 REASONS = {

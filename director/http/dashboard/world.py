@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 720.0, 317.0
 RADIUS_MAX, RADIUS_MIN = 15.0, 4.0
 LABELLED_MAX = 16
 """More names than this cover the land; the discs still say them when pointed at."""
-CHAR_WIDTH = 5.6
+CHAR_WIDTH = 6.6
 LINE = 12.0
 NAME_MAX = 24
 

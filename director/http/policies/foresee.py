@@ -1,6 +1,6 @@
-"""What a change would bring about, by running the planner itself: its own state, its own step, a minute ahead.
+"""What a change would bring about, by running the planner itself: its own state, its own step, up to a minute ahead.
 
-The planner's state is taken from the database and stepped twice over the same minute, with the demand of its last
+The planner's state is taken from the database and stepped twice over the same span, with the demand of its last
 second going on and no region growing older: once with everything as it is, once with the change. What differs between
 the two last plans is the change's alone. So a drain shows whom it overloads, and an end of a drain shows where the
 share comes back to, at the pace at which it does. Nothing is written.
@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import structs
 
 from director.core.base import region_plans
+from director.core.flows import Memo
 from director.core.observations import Observations, OperatorSetting
 from director.core.plan import Plan
 from director.core.policy import Policy
@@ -31,9 +32,11 @@ from director.http.state import HttpState
 from director.store import demand, operators
 from director.store.database import DatabaseUnavailable
 
-AHEAD_S = 60
 STRIDE_S = 10
 """The longest step that the planner takes as one."""
+STRIDES_MAX = 6
+DEPLOYMENTS_STRIDES = 12_000
+"""Deployments × strides: about two seconds of work. The largest fleets are run ten seconds ahead."""
 
 Act = Literal["drain", "undrain", "down", "up", "cap", "uncap"]
 SETS: dict[Act, Literal["drain", "down", "cap"]] = {"drain": "drain", "down": "down", "cap": "cap"}
@@ -93,27 +96,31 @@ def _compared(
     tokens: Mapping[RouteKey, float],
 ) -> Moves:
     if state is None or state.plan is None:
+        ahead_s = 0
         before_plan = table.plan
         after_plan = table.plan if after is None else marked(table.plan, after)
     else:
-        before_plan = foreseen(state, table.policy, settings)
-        after_plan = foreseen(state, policy, settings if after is None else after)
+        ahead_s = STRIDE_S * max(1, min(STRIDES_MAX, DEPLOYMENTS_STRIDES // max(1, len(state.deployments))))
+        before_plan = foreseen(state, table.policy, settings, ahead_s)
+        after_plan = foreseen(state, policy, settings if after is None else after, ahead_s)
     old = RoutingTable(before_plan, table.policy, table.keyring)
-    return compare(old, RoutingTable(after_plan, policy, table.keyring), tokens)
+    moves = compare(old, RoutingTable(after_plan, policy, table.keyring), tokens)
+    return structs.replace(moves, ahead_s=ahead_s)
 
 
-def foreseen(state: PlannerState, policy: Policy, settings: Sequence[OperatorSetting]) -> Plan:
-    """The plan in `AHEAD_S` from the state's own moment, if demand stays and no report comes. Pure."""
+def foreseen(state: PlannerState, policy: Policy, settings: Sequence[OperatorSetting], ahead_s: int) -> Plan:
+    """The plan `ahead_s` after the state's own moment, if demand stays and no report comes. Pure."""
     assert state.plan is not None
     version = state.plan.policy
     samples = state.last_samples
-    for _ in range(AHEAD_S // STRIDE_S):
+    memo = Memo()
+    for _ in range(ahead_s // STRIDE_S):
         now_ms = state.now_ms + STRIDE_S * 1000
         samples = tuple(structs.replace(sample, at_ms=now_ms) for sample in samples)
         told = Observations(
             demand=samples, operators=tuple(settings), policy_version=version, outage_ms=STRIDE_S * 1000
         )
-        state = step(state, told, policy, now_ms).state
+        state = step(state, told, policy, now_ms, memo=memo).state
     assert state.plan is not None
     return state.plan
 

@@ -68,6 +68,8 @@ class Moves(Struct, frozen=True):
     refused_before: float = 0.0
     """Of all traffic, the part that is refused."""
     refused_after: float = 0.0
+    ahead_s: int = 0
+    """How far ahead the planner was run for this; 0: what happens at once."""
 
 
 def compare(old: RoutingTable, new: RoutingTable, demand: Mapping[RouteKey, float]) -> Moves:

@@ -63,6 +63,15 @@
     const template = event.shiftKey && plots.dataset.second ? plots.dataset.second : plots.dataset.moment;
     location.href = template.replace("AT", encodeURIComponent(rfc(u.posToVal(u.cursor.left, "x"))));
   }
+  // Hours and minutes, and the day where it changes: never "pm".
+  function clock(u, splits, axis, space, step_s) {
+    let day = "";
+    return splits.map(function (at_s) {
+      const text = rfc(at_s), today = text.slice(0, 10), first = today !== day;
+      day = today;
+      return text.slice(11, step_s < 60 ? 19 : 16) + (first ? "\n" + today : "");
+    });
+  }
   function draw(id, values, top) {
     const here = document.getElementById(id);
     here.replaceChildren();
@@ -78,7 +87,7 @@
       legend: { live: true },
       scales: { y: { range: function (u, min, max) { return [0, Math.max(top, (max || 0) * 1.08)]; } } },
       series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }].concat(series),
-      axes: [{ stroke: axis, grid: grid, ticks: grid },
+      axes: [{ stroke: axis, grid: grid, ticks: grid, space: 70, values: clock },
         { stroke: axis, grid: grid, ticks: grid, size: 56, values: function (u, all) { return all.map(percent); } }],
       hooks: { drawClear: [marks], setCursor: [say],
         ready: [function (u) { u.over.addEventListener("click", function (event) { choose(u, event); }); }] },
