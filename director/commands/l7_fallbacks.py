@@ -124,7 +124,7 @@ def haproxy(answer: Mapping[str, Any]) -> str:
             pairs |= {(first, second) for first in names for second in names if first != second}
     lines = [_heading(answer, "haproxy")]
     lines += [_backend(region, known[region], None) for region in known]
-    lines += [_backend(f"{first}~{second}", known[first], known[second]) for first, second in sorted(pairs)]
+    lines += [_backend(f"{first}:{second}", known[first], known[second]) for first, second in sorted(pairs)]
     return "\n".join(lines)
 
 
@@ -144,7 +144,7 @@ def _backend(name: str, first: Endpoint, second: Endpoint | None) -> str:
 def _server(one: Endpoint, more: str) -> str:
     tls = f" ssl verify required ca-file @system-ca sni str({one.host})" if one.scheme == "https" else ""
     # Marked down by the first failed connection, so that the retry enters the other; looked at again each second.
-    watched = " check inter 1s fall 1 rise 1 observe layer4 error-limit 1 on-error mark-down"
+    watched = " check inter 2s fall 1 rise 1 observe layer4 error-limit 1 on-error mark-down"
     return f"    server {one.region} {one.authority}{tls}{watched}{more}"
 
 

@@ -24,7 +24,7 @@ RETRY_AFTER_S_MAX = 3_600.0
 
 _BETWEEN_REGIONS = re.compile(r"\s+:\s+|\s*;\s*")
 _BETWEEN_SERVERS = re.compile(r"\s*,\s*")
-UNKNOWN = ("", "-")
+UNKNOWN = ("", "-", "-1", "<NOSRV>")
 
 
 class LogLine(Struct, frozen=True):
@@ -41,9 +41,17 @@ class LogLine(Struct, frozen=True):
     """Seconds to a connection, of each try; `-` where there was none."""
     answered: str = ""
     """Seconds to the response's header, of each try; `-` where none came."""
+    connected_ms: str = ""
+    """The same in milliseconds, -1 for none: HAProxy counts so."""
+    answered_ms: str = ""
     retry_after: str = ""
-    cut: bool = False
-    """The region ended the response before its end, where the proxy can tell that from a client that left."""
+    picked: str = ""
+    """Where a proxy tells the last try alone (HAProxy): the region of the first, which refused if it is another one."""
+    retried: str = "0"
+    """How often HAProxy tried again, `+` before it where that was elsewhere; 0 too where it knew before trying."""
+    state: str = ""
+    """HAProxy's termination state. SD: the region ended the response before its end, which NGINX cannot tell from a
+    client that left."""
 
 
 class Seen(Struct):
@@ -109,7 +117,11 @@ class Tally:
 
     def _add(self, read: LogLine) -> None:
         regions, versions, statuses = _split(read.regions), _split(read.versions), _split(read.statuses)
-        connected, answered = _split(read.connected), _split(read.answered)
+        elsewhere = read.picked not in UNKNOWN and regions != [read.picked] and read.retried != "0"
+        if elsewhere and _at(versions, 0) not in UNKNOWN:
+            self._count((read.picked, read.model, versions[0], "connect"), None, None)
+        connected, answered = _split(read.connected or read.connected_ms), _split(read.answered or read.answered_ms)
+        per_s = 1.0 if read.answered else 1000.0
         for i, (region, status) in enumerate(zip(regions, statuses, strict=False)):
             version = _at(versions, i)
             if region in UNKNOWN or version in UNKNOWN or not status.isdigit() or not read.model:
@@ -117,11 +129,13 @@ class Tally:
             header_s = _at(answered, i)
             outcome = class_of(int(status), _at(connected, i) not in UNKNOWN, header_s not in UNKNOWN)
             last = i == len(statuses) - 1
-            if outcome == "ok" and read.cut and last:
+            if outcome == "ok" and read.state == "SD" and last:
                 outcome = "server"
             if outcome is not None:
                 wait_s = _seconds(read.retry_after) if last and outcome in ("throttled", "server") else None
-                self._count((region, read.model, version, outcome), _seconds(header_s), wait_s)
+                header = _seconds(header_s)
+                ttft_s = header / per_s if header is not None else None
+                self._count((region, read.model, version, outcome), ttft_s, wait_s)
 
     def _count(self, place: Place, ttft_s: float | None, retry_after_s: float | None) -> None:
         seen = self._seen.get(place)

@@ -146,7 +146,10 @@ def world(folder: Path) -> Iterator[World]:
         r"https://([a-z0-9-]+)\.infer\.example\.net", lambda found: gateways.endpoint(found[1]), fleet_file.read_text()
     )
     # A breaker that reopens within the test, and jumps of share that need no minutes.
-    text += "\nbreaker: {open_s: 2, open_s_max: 3, successes_to_close: 1}\nplanner: {recovery_per_s: 1.0}\n"
+    text += """
+breaker: {open_s: 1, open_s_max: 2, successes_to_close: 1, trial_ratio: 0.5}
+planner: {recovery_per_s: 1.0}
+"""
     fleet_file.write_text(text)
     data = folder / "data"
     arguments = ["serve", "--http-port", str(http), "--dns-port", str(free_port()), "--data", str(data)]
@@ -156,8 +159,7 @@ def world(folder: Path) -> Iterator[World]:
         process = stack.enter_context(director([*arguments, "--policy", str(policy)], folder / "serve.log"))
         tree = Tree(process, http, 0, data)
         wait_for(tree.status, within_s=30, why="the API answers")
-        found = running.read(data)
-        assert found is not None
+        found = wait_for(lambda: running.read(data), why="it says where its database is")
         scopes = [word for scope in SCOPES for word in ("--scope", scope)]
         tree.token = command("token", "create", "test", *scopes, env={"DIRECTOR_DATABASE_URL": found.database_url})
         wait_for(lambda: tree.call("GET", "/events").status != 401, why="the token is known")
