@@ -9,15 +9,17 @@ from html import unescape
 import httpx
 import pytest
 
-from director.core.state import PlannerState
 from director.http.dashboard.rendering import STATIC
+from director.http.dashboard.session import csrf_of
 from director.http.grants import SESSION_COOKIE
+from director.http.replies import time_text
 from director.store import events, operators, policies
 from director.store.database import Database
 from tests.dashboard.conftest import Serve
-from tests.dashboard.worlds import PLACES, World, deployment_report, five, large, policy_of
+from tests.dashboard.worlds import LONG, PLACES, World, deployment_report, five, large, policy_of
 from tests.http.fakes import FakeView
 from tests.http.test_policies import YAML
+from tests.store.builders import until
 
 PAGES = ("/", "/dashboard/why", "/dashboard/timeline", "/dashboard/act", "/dashboard/policy")
 EVIL = '<script>alert("x")</script>'
@@ -241,16 +243,9 @@ async def test_an_act_with_nonsense_is_refused(world: World, page: httpx.AsyncCl
     assert "did you mean 'eu-west-1'" in text
     assert "share_percent: expected a finite number, 0 or more, at most 100" in text
     assert "reason: expected a text" in text
-    form = await page.get("/dashboard/act")
-    wish = {"region": "eu-west-1", "act": "cap", "share_percent": "-1", "reason": "x", "csrf": csrf_of_session(form)}
+    wish = {"region": "eu-west-1", "act": "cap", "share_percent": "-1", "reason": "x", "csrf": csrf_of("operate")}
     assert (await page.post("/dashboard/act", data=wish)).status_code == 400
     assert await operators.list_settings(world.database) == ()
-
-
-def csrf_of_session(_: httpx.Response) -> str:
-    from director.http.dashboard.session import csrf_of
-
-    return csrf_of("operate")
 
 
 @pytest.mark.parametrize("path", ["/dashboard/act", "/dashboard/policy"])
@@ -353,16 +348,17 @@ async def test_the_timeline_has_curves_events_and_moments(world: World, page: ht
 
 async def test_a_plan_of_a_moment_is_that_moments(world: World, page: httpx.AsyncClient) -> None:
     """What was drained later was not drained then; what differs is marked."""
-    then = world.time_ms + 500
-    while await world.database.now_ms() <= then:
-        pass
+    then = await world.database.now_ms()
+
+    async def later() -> bool:
+        return await world.database.now_ms() > then
+
+    await until(later)
     await operators.put(world.database, "us-east-1", "down", who="ops", reason="x")
     await world.plan()
-    from director.http.dashboard.words import rfc3339
-
-    later = rfc3339(world.time_ms + 5_000)
-    moment = rfc3339(then + 500) if (then + 500) // 1000 * 1000 < world.time_ms else rfc3339(then)
-    reply = await page.get(f"/dashboard/timeline?at={moment.replace(':', '%3A')}&against={later.replace(':', '%3A')}")
+    reply = await page.get(
+        "/dashboard/timeline", params={"at": time_text(then), "against": time_text(world.time_ms + 60_000)}
+    )
     assert "Two moments" in reply.text
     assert '<td class="changed">down</td>' in reply.text
 
@@ -381,18 +377,8 @@ async def test_two_hundred_regions_of_fifty_models_are_quick(database: Database,
     assert len(reply.content) < 1_000_000
 
 
-def test_the_state_that_previews_start_from_is_the_planners() -> None:
-    """A release that cannot read the state falls back; this one reads what it writes."""
-    import msgspec
-
-    state = PlannerState(now_ms=5)
-    assert msgspec.json.decode(msgspec.json.encode(state), type=PlannerState) == state
-
-
 async def test_a_name_of_any_length_fits(database: Database, serve: Serve) -> None:
     """A region of 63 and a model of 80 characters stand on every page."""
-    from tests.dashboard.worlds import LONG
-
     model = "m" * 80
     world = await World.made(database, policy_of(((LONG, ("EU",), 50.0, 8.0),), (model,)))
     await world.report(LONG, deployment_report(model))
