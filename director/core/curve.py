@@ -24,7 +24,7 @@ from __future__ import annotations
 from math import exp, sqrt
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 BEND_UNKNOWN = 0.4
 BEND_MAX = 1.05
@@ -40,16 +40,18 @@ FAR_APART = 0.3
 OCCUPANCY_MIN = 0.05
 """Below this a sample says nothing: one request more or less would change it by half."""
 NOISE_S = 120.0
-_SAMPLES_MIN = 4
+_SAMPLES_MIN = 3
+_WINSOR = 9.0
 
 
 class Curve(Struct, frozen=True, array_like=True):
     """What is known of one deployment's line. `last` is the occupancy at the newest report; the averages lag behind."""
 
     last: float = -1.0
+    before_last: float = -1.0
     occupancy: float = 0.0
     noise: float = 0.0
-    """Variance of one occupancy sample, from successive differences."""
+    """Variance of one occupancy sample, from second differences: an engine that fills steadily is not a noisy one."""
     pace: float = 0.0
     bend: float = BEND_UNKNOWN
     learnt: bool = False
@@ -86,11 +88,15 @@ def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, t
     bend = _bent(curve, apart, pace, mean, target) if moved else curve.bend
     a = max(1.0 - exp(-dt_s / AVERAGE_S), 1.0 / (curve.samples + 1))
     a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (curve.samples + 1))
-    # A move is not noise: it counts no more than the noise known so far.
-    jump = (occupancy - curve.last) ** 2 / 2.0
-    noise = curve.noise + a_noise * ((min(jump, curve.noise) if moved else jump) - curve.noise)
+    noise = curve.noise
+    if curve.before_last >= 0.0:
+        swerve = (occupancy - 2.0 * curve.last + curve.before_last) ** 2 / 6.0
+        # A move is not noise: it counts no more than the noise known so far, and one jump no more than a little.
+        swerve = min(swerve, noise if moved else max(_WINSOR * noise, MOVED_MIN**2 / 4.0))
+        noise += a_noise * (swerve - noise)
     following = Curve(
         last=occupancy,
+        before_last=curve.last,
         occupancy=curve.occupancy + a * apart,
         noise=noise,
         pace=curve.pace + a * (pace - curve.pace),
@@ -103,7 +109,7 @@ def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, t
 
 def forget_last(curve: Curve) -> Curve:
     """After a silence: the next report's interval has one known end only."""
-    return _with(curve, last=-1.0)
+    return structs.replace(curve, last=-1.0, before_last=-1.0)
 
 
 def _bent(curve: Curve, apart: float, pace: float, mean: float, target: float) -> float:
@@ -130,6 +136,7 @@ def _with(
 ) -> Curve:
     return Curve(
         last,
+        curve.last,
         curve.occupancy if occupancy is None else occupancy,
         curve.noise,
         curve.pace if pace is None else pace,

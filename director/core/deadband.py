@@ -18,8 +18,6 @@ from msgspec import Struct
 NOISE_S = 300.0
 """How long the noise estimate remembers. An estimate from few samples errs by itself: with 120 s and reports each 5 s,
 6 σ of it were crossed by noise once in six hours, with 300 s once in ten."""
-LEARNING = 2.0
-"""After a step, each sample's mean is published for this many `fast_s`: the new level is learnt, not approached."""
 _WINSOR = 9.0
 _WARM_SAMPLES = 8
 
@@ -33,6 +31,8 @@ class Band(Struct, frozen=True):
     floor_ratio: float
     floor: float = 0.0
     """The same in the value's own unit."""
+    learning_s: float = 6.0
+    """After a step, the mean of what was seen since is published: the new level is learnt, not approached."""
 
 
 class Tracker(Struct, frozen=True, array_like=True):
@@ -74,7 +74,7 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
         # A step: the averages would drag the old level along, so they start again with this sample.
         published, fast, slow, seen_s = fast, sample, sample, dt_s
     elif abs(slow - published) > (
-        floor if seen_s < band.fast_s * LEARNING else max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor)
+        floor if seen_s < band.learning_s else max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor)
     ):
         published = slow
     return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)

@@ -26,7 +26,7 @@ from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
 from director.core.state import DeploymentMemory, RouteMemory
 
-DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=4.0, floor_ratio=0.02, floor=1.0)
+DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=5.0, floor_ratio=0.02, floor=1.0)
 REPLICA_HELD_MS = 3_000
 ROUTE_QUIET_S = 120.0
 """A route without demand for this long is forgotten."""
@@ -109,7 +109,7 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
     if arrived_tokens_per_s is None or counted_s <= NEWCOMER_S:
         return structs.replace(memory, decided_since_report=0.0, counted_s=counted_s)
     counted = Counted(memory.arrived_tokens, memory.decided_tokens, memory.decided_fast, memory.arrivals)
-    counted = _count(counted, arrived_tokens_per_s, decided_per_s, span_s, counted_s - NEWCOMER_S)
+    counted = _count(counted, arrived_tokens_per_s, decided_per_s, span_s, counted_s - NEWCOMER_S, memory.kappa)
     kappa, unexplained = memory.kappa, 0.0
     arrived, decided = counted.arrived, counted.decided
     if decided >= DECIDED_MIN_TOKENS_PER_S and arrived > 0:
@@ -143,15 +143,16 @@ class Counted(NamedTuple):
     """Arrivals as a followed value: a step in it is known within two reports."""
 
 
-def _count(known: Counted, arrived: float, decided: float, span_s: float, counted_s: float) -> Counted:
-    """Take one report's span into the averages. A step of arrivals while decisions are steady starts them anew."""
+def _count(known: Counted, arrived: float, decided: float, span_s: float, counted_s: float, kappa: float) -> Counted:
+    """Take one report's span into the averages. Where answers are shared, a step of arrivals while decisions are steady
+    starts them anew; where they are not, decisions know it sooner."""
     early = span_s / counted_s
     a = max(1.0 - exp(-span_s / KAPPA_S), early)
     fast = known.decided_fast + max(1.0 - exp(-span_s / DECIDED_FAST_S), early) * (decided - known.decided_fast)
     slow = known.decided + a * (decided - known.decided)
     arrivals = observe(known.arrivals, arrived, span_s, ARRIVAL_BAND)
     stepped = arrivals.published != known.arrivals.published and known.arrivals.known
-    if stepped and abs(fast - slow) <= STEADY * slow:
+    if kappa > KAPPA_SHARED and stepped and abs(fast - slow) <= STEADY * slow:
         return Counted(arrivals.published, slow, fast, arrivals)
     return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, arrivals)
 

@@ -16,7 +16,7 @@ from director.core.policy import Policy
 from director.core.report import DeploymentReport
 from director.core.state import DeploymentMemory, RegionMemory
 
-SERVICE_BAND = Band(fast_s=60.0, slow_s=300.0, sigmas=4.0, floor_ratio=0.10, floor=5.0)
+SERVICE_BAND = Band(fast_s=60.0, slow_s=300.0, sigmas=4.0, floor_ratio=0.10, floor=5.0, learning_s=120.0)
 """Time to first token when not loaded: slow on purpose, for nearness must not follow load."""
 UNLOADED = 0.6
 """Utilisation below which a time to first token counts as not loaded."""

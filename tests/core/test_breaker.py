@@ -111,7 +111,7 @@ def world_of(count: int) -> World:
     rtt = {name: 10.0 + 30 * i for i, name in enumerate(regions)}
     world = World(make_policy(regions, rtt_ms=rtt), {name: Site() for name in regions})
     world.demand[route_to()] = 500.0
-    return world.run(30)
+    return world.run(300)
 
 
 def test_malformed_requests_of_a_tenant_hurt_nobody() -> None:
