@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import sys
+from typing import Any
 
 import click
 
@@ -29,12 +32,38 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dns": ("director.commands.dns:dns_group", "Ask the DNS responder."),
     "l7": ("director.commands.l7:l7_group", "Feed a proxy with fallbacks; hear from it how requests ended."),
     "token": ("director.commands.token:token_group", "Create, list and revoke bearer tokens."),
+    "keys": ("director.commands.keys:keys_group", "Rotate the keys that sign affinity tokens."),
     "migrate": ("director.commands.migrate:migrate_command", "Bring the database's schema to this release."),
 }
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name, and imports one when it is asked for."""
+    """Knows its commands by name, and imports one when it is asked for.
+
+    Its errors are one line: what is wrong, and what to do.
+    """
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        if not extra.setdefault("standalone_mode", True):
+            return super().main(*args, **extra)
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            _end(f"{error.format_message().rstrip('.')} (see {_help(error)})", error.exit_code)
+        except click.ClickException as error:
+            _end(error.format_message(), error.exit_code)
+        except click.Abort:
+            _end("stopped", 130)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            # Whoever read our output has gone (`director events | head`).
+            sys.stdout = None
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -63,6 +92,15 @@ class LazyGroup(click.Group):
             if not near:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+
+
+def _help(error: click.UsageError) -> str:
+    return f"{error.ctx.command_path if error.ctx is not None else 'director'} --help"
+
+
+def _end(line: str, code: int) -> None:
+    click.echo(f"director: {line}", err=True)
+    sys.exit(code)
 
 
 @click.command(cls=LazyGroup)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The programs of others that the tests run against. Installed on Debian as root, else named clearly.
 set -euo pipefail
-declare -A package=([dig]=bind9-dnsutils [kdig]=knot-dnsutils [unbound]=unbound [dnsdist]=dnsdist [dnsviz]=dnsviz [zonemaster-cli]=zonemaster-cli [chromium]=chromium)
+declare -A package=([promtool]=prometheus [dig]=bind9-dnsutils [kdig]=knot-dnsutils [unbound]=unbound [dnsdist]=dnsdist [dnsviz]=dnsviz [zonemaster-cli]=zonemaster-cli [chromium]=chromium [nginx]=nginx [haproxy]=haproxy)
 missing=()
 for program in "${!package[@]}"; do
   command -v "$program" >/dev/null || missing+=("${package[$program]}")
 done
+# NGINX's scripting is a file, not a program.
+[ -e /usr/lib/nginx/modules/ngx_http_js_module.so ] || missing+=(libnginx-mod-http-js)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "test: installing ${missing[*]}" >&2

@@ -42,15 +42,18 @@ def plan_command(as_json: bool, watch: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--follow", is_flag=True, help="Go on with what comes, one line each, until Ctrl-C.")
 @json_option
+@watch_option
 def events_command(
-    region: str | None, kind: str | None, since: str | None, limit: int, follow: bool, as_json: bool
+    region: str | None, kind: str | None, since: str | None, limit: int, follow: bool, as_json: bool, watch: bool
 ) -> None:
     """What changed, when, and why: oldest first."""
+    if follow and watch:
+        raise click.UsageError("--follow adds lines, --watch shows the list again: choose one")
     wanted = {"region": region, "kind": kind, "limit": limit}
-    found = client.get("/events", since=since, **wanted)
     if not follow:
-        _print(found, _print_events, as_json)
+        _show(lambda: client.get("/events", since=since, **wanted), _print_events, as_json, watch)
         return
+    found = client.get("/events", since=since, **wanted)
     newest = 0
     while True:
         for event in found:
@@ -73,27 +76,36 @@ def events_command(
 @click.option("--exclude", multiple=True, help="A region not to use; may be given several times.")
 @click.option("--at", help="An RFC 3339 time: as it was then.")
 @json_option
-def explain_command(as_json: bool, **fields: Any) -> None:
+@watch_option
+def explain_command(as_json: bool, watch: bool, **fields: Any) -> None:
     """Why a request goes where it goes. Exit 1 when no region is left."""
     asked = {name: value for name, value in fields.items() if value not in (None, ())}
-    answer = client.post("/explain", asked)
-    if as_json:
-        click.echo(msgspec.json.encode(answer))
-    else:
-        _print_explanation(answer)
+    answer = _show(lambda: client.post("/explain", asked), _print_explanation, as_json, watch)
     if answer.get("region") is None:
         raise click.exceptions.Exit(1)
 
 
-def _show(ask: Callable[[], Any], render: Callable[[Any], None], as_json: bool, watch: bool) -> None:
+def _show(ask: Callable[[], Any], render: Callable[[Any], None], as_json: bool, watch: bool) -> Any:
+    """Print what `ask` says: once, and return it; or again and again."""
+    answer = ask()
     while True:
-        answer = ask()
         if watch and not as_json:
             click.clear()
         _print(answer, render, as_json)
         if not watch:
-            return
+            return answer
+        answer = _next(ask)
+
+
+def _next(ask: Callable[[], Any]) -> Any:
+    """The next answer of a watched command. One that fails is told in its line, and asked for again: a director that
+    restarts does not end the watching."""
+    while True:
         _pause(WATCH_S)
+        try:
+            return ask()
+        except click.exceptions.Exit:
+            continue
 
 
 def _print(answer: Any, render: Callable[[Any], None], as_json: bool) -> None:

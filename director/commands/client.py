@@ -11,6 +11,8 @@ import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 10.0
+COMPLETION_S = 1.0
+"""Somebody waits with a finger on the Tab key."""
 REFUSED = (404, 409, 422, 503)
 """Statuses that are an answer, "no", rather than a mistake of the asker's."""
 
@@ -26,6 +28,17 @@ def post(path: str, body: Any) -> Any:
 
 def put(path: str, body: Any, **query: str | int | None) -> Any:
     return _ask("PUT", path, json=body, params={name: value for name, value in query.items() if value is not None})
+
+
+def region_names() -> list[str]:
+    """The regions of the running director; none where it does not answer at once. Never ends the command."""
+    url, token = os.environ.get("DIRECTOR_URL", DEFAULT_URL).rstrip("/"), os.environ.get("DIRECTOR_TOKEN", "")
+    try:
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = httpx.get(f"{url}/regions", headers=headers, timeout=COMPLETION_S).raise_for_status().json()
+        return [str(one["region"]) for one in answer["regions"]]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return []
 
 
 def segment(name: str) -> str:

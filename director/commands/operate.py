@@ -10,11 +10,18 @@ import msgspec
 from director.commands import client
 from director.commands.output import json_option
 
+
+def _regions(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For a shell's completion: the regions of the director that DIRECTOR_URL names; none where nobody answers."""
+    return [name for name in client.region_names() if name.startswith(incomplete)]
+
+
+region_argument = click.argument("region", shell_complete=_regions)
 reason_option = click.option("--reason", required=True, help="Why, for the event that others will read.")
 
 
 @click.command("drain")
-@click.argument("region")
+@region_argument
 @click.option("--deadline-s", type=click.FloatRange(min=0, min_open=True), help="Until then sessions may come back.")
 @reason_option
 @json_option
@@ -28,7 +35,7 @@ def drain_command(region: str, deadline_s: float | None, reason: str, as_json: b
 
 
 @click.command("undrain")
-@click.argument("region")
+@region_argument
 @reason_option
 @json_option
 def undrain_command(region: str, reason: str, as_json: bool) -> None:
@@ -37,7 +44,7 @@ def undrain_command(region: str, reason: str, as_json: bool) -> None:
 
 
 @click.command("down")
-@click.argument("region")
+@region_argument
 @reason_option
 @json_option
 def down_command(region: str, reason: str, as_json: bool) -> None:
@@ -46,7 +53,7 @@ def down_command(region: str, reason: str, as_json: bool) -> None:
 
 
 @click.command("up")
-@click.argument("region")
+@region_argument
 @reason_option
 @json_option
 def up_command(region: str, reason: str, as_json: bool) -> None:
@@ -55,7 +62,7 @@ def up_command(region: str, reason: str, as_json: bool) -> None:
 
 
 @click.command("cap")
-@click.argument("region")
+@region_argument
 @click.argument("share", type=click.FloatRange(0, 1), required=False)
 @click.option("--none", "uncap", is_flag=True, help="End the cap.")
 @reason_option

@@ -28,7 +28,8 @@ LABELS = {
     "transport": "`udp`, `tcp`",
     "type": "DNS types that are served, and `other`",
     "version": "versions of reports that a plan names",
-    "why": "the limits and faults of docs/dns.md; a fixed list",
+    "why": "`rate_limited`, `rate_slipped`, `not_a_query`, `internal_error`, `tcp_accept_failed`, `tcp_connections`, "
+    "`tcp_connections_per_client`, `tcp_idle`, `tcp_paused`, `tcp_query_bytes`, `tcp_unsent_bytes`",
     "zone": 'apexes of the policy\'s `dns` section, and "" for names of none',
 }
 """Every label, and what bounds its values. Nothing that a client sends is ever a label."""
