@@ -15,7 +15,8 @@ const REFUSALS = {
 };
 const PLAIN = /^[A-Za-z0-9_.:@+\/-]{1,128}$/;
 
-async function enter(r) {
+// `memory` (optional) keeps answers between requests where NGINX's cache does not: {kept(r, route, stale), keep(r, route, answer)}.
+async function enter(r, memory) {
     const v = r.variables;
     if (!v.director_tenant) {
         problem(r, 401, 'unauthorized', 'show a key that is known here');
@@ -27,11 +28,11 @@ async function enter(r) {
         key: asked.session || v.director_session,
         affinity: v.director_affinity,
         tried: []
-    });
+    }, memory);
 }
 
 // A region failed before it answered. Only then: a region that took a request and is silent for minutes is not asked twice.
-async function retry(r) {
+async function retry(r, memory) {
     const v = r.variables;
     const tried = v.director_tried.split(';');
     if (/(^|[ ,:])504$/.test(v.upstream_status) && !/-$/.test(v.upstream_connect_time)) {
@@ -47,28 +48,46 @@ async function retry(r) {
         silent(r, tried);
         return;
     }
-    await go(r, {key: v.director_session, affinity: v.director_affinity, tried: tried});
+    await go(r, {key: v.director_session, affinity: v.director_affinity, tried: tried}, memory);
 }
 
-async function go(r, asked) {
-    const v = r.variables;
-    const reply = await r.subrequest('/_director', {args: query(v, asked)});
+async function go(r, asked, memory) {
+    const route = query(r.variables, asked);
+    const known = memory ? memory.kept(r, route, false) : null;
+    if (known) {
+        follow(r, known, asked);
+        return;
+    }
+    const reply = await r.subrequest('/_director', {args: route});
     if (reply.status === 200) {
-        const place = pick(JSON.parse(reply.responseText), asked);
-        if (place === null) {
-            problem(r, 503, 'no_region', 'every permitted region is full', '2');
-            return;
+        const answer = JSON.parse(reply.responseText);
+        if (memory) {
+            memory.keep(r, route, answer);
         }
-        enter_region(r, place, asked.tried);
+        follow(r, answer, asked);
         return;
     }
     if (reply.status === 502 || reply.status === 504 || reply.status === 500 || reply.status === 0) {
-        silent(r, asked.tried);
+        const last = memory ? memory.kept(r, route, true) : null;
+        if (last) {
+            follow(r, last, asked);
+        } else {
+            silent(r, asked.tried);
+        }
         return;
     }
     // Which regions there are, and why each was dropped, is not the client's to read: `director explain` tells operators.
     const words = REFUSALS[reply.status] || REFUSALS[403];
     problem(r, words.status, words.title, words.detail, reply.headersOut['Retry-After']);
+}
+
+function follow(r, answer, asked) {
+    const place = pick(answer, asked);
+    if (place === null) {
+        problem(r, 503, 'no_region', 'every permitted region is full', '2');
+        return;
+    }
+    enter_region(r, place, asked.tried);
 }
 
 // The same for every request of a route, so that one answer serves all of them; a session with a token asks for its token.

@@ -103,7 +103,10 @@ def test_sessions_spread_by_shares_and_stay(proxy: Haproxy, calm_world: World) -
     with httpx.Client(headers={"Authorization": "Bearer demo-key-of-acme"}) as client:
         url = f"http://127.0.0.1:{proxy.port}/v1/chat/completions"
         wait_for(lambda: _cookie(client, url), why="an answer carries a token")
-        assert client.post(url, json={"model": MODEL}).headers["X-Director-Reason"] == "affinity"
+        wait_for(
+            lambda: client.post(url, json={"model": MODEL}).headers["X-Director-Reason"] == "affinity",
+            why="the token holds it",
+        )
 
 
 def _region(proxy: Haproxy, session: str) -> str:
@@ -129,15 +132,20 @@ def test_a_dead_region_is_left_within_the_same_request(proxy: Haproxy, calm_worl
 def test_a_stream_that_a_region_ends_is_its_failure(proxy: Haproxy, calm_world: World) -> None:
     """A gateway killed in mid-stream is counted as a server's failure, once."""
     before = _counted(calm_world, "server")
+    with pytest.raises(httpx.HTTPError):
+        _stream_and_kill(proxy, calm_world)
+    wait_for(lambda: _counted(calm_world, "server") == before + 1, why="it is counted")
+
+
+def _stream_and_kill(proxy: Haproxy, world: World) -> None:
     url = f"http://127.0.0.1:{proxy.port}/v1/chat/completions"
     headers = {"Authorization": "Bearer key-of-behoerde"}
     body = {"model": MODEL, "max_tokens": 50, "gap_ms": 50}
-    with pytest.raises(httpx.HTTPError), httpx.stream("POST", url, json=body, headers=headers) as answer:
+    with httpx.stream("POST", url, json=body, headers=headers) as answer:
         chunks = answer.iter_bytes()
         next(chunks)
-        calm_world.gateways.kill("eu-central-1")
+        world.gateways.kill("eu-central-1")
         list(chunks)
-    wait_for(lambda: _counted(calm_world, "server") == before + 1, why="it is counted")
 
 
 def _counted(world: World, outcome: str) -> float:
