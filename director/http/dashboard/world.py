@@ -10,7 +10,7 @@ from msgspec import Struct
 from director.http.dashboard.regions import RegionRow, State
 
 WIDTH, HEIGHT = 720.0, 317.0
-RADIUS_MAX, RADIUS_MIN = 15.0, 4.0
+RADIUS_MAX, RADIUS_MIN = 15.0, 3.0
 LABELLED_MAX = 16
 """More names than this cover the land; the discs still say them when pointed at."""
 CHAR_WIDTH = 6.6
@@ -47,12 +47,14 @@ def markers(rows: Sequence[RegionRow]) -> list[Marker]:
     placed = [row for row in rows if row.policy.location is not None]
     placed.sort(key=lambda row: (-row.capacity, row.region))
     labelled = len(placed) <= LABELLED_MAX
+    # The more there are the smaller each is, so that together they cover the same part of the map.
+    largest = RADIUS_MAX * min(1.0, sqrt(LABELLED_MAX / max(1, len(placed))))
+    radii = [max(RADIUS_MIN, largest * sqrt(row.capacity / greatest)) if greatest > 0 else RADIUS_MIN for row in placed]
     boxes: list[tuple[float, float, float, float]] = []
-    for row in placed:
+    for row, radius in zip(placed, radii, strict=True):
         x, y = _place(row)
-        radius = _radius(row, greatest)
         boxes.append((x - radius, y - radius, x + radius, y + radius))
-    return [_marker(row, _radius(row, greatest), boxes, labelled) for row in placed]
+    return [_marker(row, radius, boxes, labelled) for row, radius in zip(placed, radii, strict=True)]
 
 
 def _marker(row: RegionRow, radius: float, boxes: list[tuple[float, float, float, float]], labelled: bool) -> Marker:
@@ -99,10 +101,6 @@ def _label(
 
 def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def _radius(row: RegionRow, greatest: float) -> float:
-    return max(RADIUS_MIN, RADIUS_MAX * sqrt(row.capacity / greatest)) if greatest > 0 else RADIUS_MIN
 
 
 def _place(row: RegionRow) -> tuple[float, float]:

@@ -35,20 +35,22 @@
   }
   function marks(u) {
     const ctx = u.ctx, box = u.bbox;
-    function line(at_s, stroke, dash, width) {
+    function line(at_s, stroke, dash, width, part) {
       const x = Math.round(u.valToPos(at_s, "x", true));
       if (x < box.left || x > box.left + box.width) return;
       ctx.strokeStyle = stroke; ctx.lineWidth = width; ctx.setLineDash(dash);
-      ctx.beginPath(); ctx.moveTo(x, box.top); ctx.lineTo(x, box.top + box.height); ctx.stroke();
+      ctx.beginPath(); ctx.moveTo(x, box.top); ctx.lineTo(x, box.top + box.height * part); ctx.stroke();
     }
     ctx.save();
     const dim = color("dim");
-    ctx.globalAlpha = 0.35;
-    for (const one of told.events) line(one.at_s, dim, [3, 3], 1);
+    // A busy hour's events would hide the curves: then they are ticks at the top.
+    const few = told.events.length <= 40;
+    ctx.globalAlpha = few ? 0.5 : 0.7;
+    for (const one of told.events) line(one.at_s, dim, few ? [3, 3] : [], 1, few ? 1 : 0.06);
     ctx.globalAlpha = 1;
     for (const name of ["at", "against"]) {
       const at = plots.dataset[name];
-      if (at) line(Date.parse(at) / 1000, color("bad"), [], 2);
+      if (at) line(Date.parse(at) / 1000, color("bad"), [], 2, 1);
     }
     ctx.restore();
   }
@@ -69,7 +71,7 @@
     return splits.map(function (at_s) {
       const text = rfc(at_s), today = text.slice(0, 10), first = today !== day;
       day = today;
-      return text.slice(11, step_s < 60 ? 19 : 16) + (first ? "\n" + today : "");
+      return text.slice(11, step_s < 60 ? 19 : 16) + (first ? "\n" + today.slice(5) : "");
     });
   }
   function draw(id, values, top) {
@@ -107,7 +109,7 @@
         told = found;
         drawAll();
         const known = told.shares.some(function (row) { return row.some(function (one) { return one != null; }); });
-        hint.textContent = known ? "Dashed lines are events. Point at one to read it; click for the plan of that moment."
+        hint.textContent = known ? "Dashed lines and ticks are events. Point at one to read it; click for the plan of that moment."
           : "No report is kept for this span.";
       })
       .catch(function () { hint.textContent = "The curves cannot be read: the director or its database does not answer. Trying again."; });
