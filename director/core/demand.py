@@ -146,7 +146,7 @@ class Counted(NamedTuple):
 def _count(known: Counted, arrived: float, decided: float, span_s: float, counted_s: float, kappa: float) -> Counted:
     """Take one report's span into the averages. Where answers are shared, a step of arrivals while decisions are steady
     starts them anew; where they are not, decisions know it sooner."""
-    early = span_s / counted_s
+    early = min(1.0, span_s / counted_s)
     a = max(1.0 - exp(-span_s / KAPPA_S), early)
     fast = known.decided_fast + max(1.0 - exp(-span_s / DECIDED_FAST_S), early) * (decided - known.decided_fast)
     slow = known.decided + a * (decided - known.decided)

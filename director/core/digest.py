@@ -41,9 +41,10 @@ def take_report(
         key = DeploymentKey(received.region, deployment.model, deployment.version)
         memory = memories.get(key) or _newcomer(key, deployment, memories, warm)
         if not unbroken:
-            # What was decided during a silence, and how full the engines were before it, say nothing of this interval.
-            memory = structs.replace(memory, curve=forget_last(memory.curve), decided_since_report=0.0, counted_s=0.0)
-        out.append(_take_deployment(memory, deployment, received.received_at_ms, span_s, policy))
+            # How full the engines were before a silence says nothing of this interval.
+            memory = structs.replace(memory, curve=forget_last(memory.curve))
+        memory = _take_deployment(memory, deployment, received.received_at_ms, span_s, policy)
+        out.append(correct(memory, _arrived(memory, unbroken), span_s))
     return out
 
 
@@ -96,7 +97,7 @@ def _take_deployment(
         known = capacity.Learnt(Tracker(), Curve(), memory.mix)
     learnt = capacity.learn(known, report, span_s, policy.planner.home_target)
     failed, throttled = quality.ratios(report)
-    memory = structs.replace(
+    return structs.replace(
         memory,
         report=report,
         reported_at_ms=at_ms,
@@ -109,9 +110,15 @@ def _take_deployment(
         retry_after_ms=_retry_after_ms(memory, report, at_ms),
         service_ms=_service(memory, report, used, span_s),
     )
-    turned_away = (failed or 0.0) + (throttled or 0.0) > TURNED_AWAY_MAX or memory.breaker.state != "closed"
-    arrived = report.arrived.tokens_per_s if report.arrived is not None and not turned_away else None
-    return correct(memory, arrived, span_s)
+
+
+def _arrived(memory: DeploymentMemory, unbroken: bool) -> float | None:
+    """Arrivals that may be held against decisions, tokens/s: not those after a silence, nor of who turns many away."""
+    arrived = memory.report.arrived
+    failed, throttled = quality.ratios(memory.report)
+    if not unbroken or arrived is None or memory.breaker.state != "closed":
+        return None
+    return None if (failed or 0.0) + (throttled or 0.0) > TURNED_AWAY_MAX else arrived.tokens_per_s
 
 
 def _service(memory: DeploymentMemory, report: DeploymentReport, used: float | None, span_s: float) -> Tracker:

@@ -111,9 +111,10 @@ def settle_s(record: Record, check: Check) -> float:
 
 @measure
 def swing_after_settle(record: Record, check: Check) -> float:
-    """Greatest less smallest shed share after it settled, over means of a few seconds."""
-    shed = figures.means(_shed(record, check))
-    return figures.swing_after(shed, figures.settle_after(_shed(record, check)) + figures.WINDOW_S)
+    """Greatest less smallest shed share after it settled, over means of `argument` (5) seconds."""
+    window = int(_argument(check, figures.WINDOW_S))
+    shed = figures.means(_shed(record, check), window)
+    return figures.swing_after(shed, figures.settle_after(_shed(record, check)) + window)
 
 
 @measure
