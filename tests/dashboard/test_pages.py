@@ -84,6 +84,14 @@ async def test_a_link_in_a_chat_takes_one_step_and_no_login(page: httpx.AsyncCli
     assert (reply.status_code, reply.headers["location"]) == (303, "/dashboard/why")
 
 
+async def test_another_site_logs_nobody_out(page: httpx.AsyncClient) -> None:
+    """A form elsewhere that posts to us changes nothing; ours does."""
+    kept = await page.post("/logout", headers={"Sec-Fetch-Site": "cross-site"})
+    assert (kept.status_code, kept.headers.get_list("set-cookie")) == (303, [])
+    gone = await page.post("/logout", headers={"Sec-Fetch-Site": "same-origin"})
+    assert "Max-Age=0" in gone.headers["set-cookie"]
+
+
 async def test_a_part_that_lost_its_session_sends_the_whole_page(page: httpx.AsyncClient) -> None:
     """A login form is never put into the middle of a page."""
     page.cookies.clear()

@@ -6,6 +6,7 @@ very same address, so a reload, a restart of the director and a link in a chat a
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from litestar import Response, get
@@ -17,7 +18,7 @@ from director.http.dashboard.regions import TROUBLE, RegionRow, region_rows
 from director.http.dashboard.rendering import is_htmx, land_path, page, query
 from director.http.dashboard.session import current, signed_in
 from director.http.dashboard.state import dashboard
-from director.http.dashboard.trend import Trend, trends
+from director.http.dashboard.trend import Trend
 from director.http.reading.fields import one_of, text
 from director.http.replies import AnyRequest, read_query
 from director.http.state import shared
@@ -63,11 +64,14 @@ async def fleet(request: AnyRequest, state: State) -> Response[bytes]:
         figures = await own.live.figures()
         known = figures.known
         flows = await own.flows(table, figures)
-        rows = region_rows(table.plan, table.policy, figures, flows.taken(), http.view.now_ms())
-        lines = await trends(http, [row.region for row in rows if row.region in choice.open])
+        now_ms = http.view.now_ms()
+        rows = await asyncio.to_thread(region_rows, table.plan, table.policy, figures, flows.taken(), now_ms)
+        lines = await own.trends.of(http, [row.region for row in rows if row.region in choice.open])
     shown = _sorted([row for row in rows if _fits(row, choice.find)], choice.order)
     template = "fleet_part.html" if is_htmx(request) else "fleet.html"
-    return page(
+    # In a thread: two hundred rows take a while to write, and decisions must not wait for them.
+    return await asyncio.to_thread(
+        page,
         request,
         template,
         current(request),

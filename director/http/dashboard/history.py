@@ -6,6 +6,7 @@ Moments stand on a fixed grid, so that a sample once taken is never read again: 
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -88,7 +89,7 @@ class History:
     ) -> dict[tuple[str, int], Sample]:
         """What was remembered and has just been forgotten."""
         rest = [at for at in times if at not in set(missing)]
-        again = _samples(await moments.reports_at(database, regions, rest, step_ms))
+        again = await asyncio.to_thread(_samples, await moments.reports_at(database, regions, rest, step_ms))
         for region in regions:
             for at in rest:
                 self._known[region, at] = again.get((region, at))
@@ -104,7 +105,11 @@ def grid(end_ms: int, span_ms: int, regions: int) -> list[int]:
 
 
 def _samples(found: Iterable[PastReport]) -> dict[tuple[str, int], Sample]:
-    return {(one.region, one.at_ms): sample for one in found if (sample := sample_of(one.body)) is not None}
+    return {
+        (one.region, one.at_ms): sample
+        for one in found
+        if (sample := sample_of(zlib.decompress(one.body_zlib))) is not None
+    }
 
 
 def sample_of(body: bytes) -> Sample | None:

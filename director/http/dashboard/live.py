@@ -18,10 +18,13 @@ from director.core.report import DeploymentReport
 from director.core.request import RouteKey
 from director.http.state import HttpState
 from director.store import demand, operators, reports
-from director.store.database import DatabaseUnavailable
+from director.store.database import Database, DatabaseUnavailable
 
 KEPT_S = 1.0
 """Pages ask every two seconds or slower: two browsers cost as much as one."""
+
+BATCH = 25
+"""Reports decoded at a stretch: fifty deployments each take some 5 ms."""
 
 
 class RouteRate(Struct):
@@ -66,11 +69,11 @@ class Live:
         async with self._lock:
             if time.monotonic() - self._read_at_s < KEPT_S:
                 return self._figures
-            database = self._http.view.database
-            if database is None or self._http.view.degraded:
+            database, table = self._http.view.database, self._http.view.table
+            if database is None or table is None or self._http.view.degraded:
                 return UNKNOWN
             try:
-                received = await reports.latest_reports(database)
+                received = await _newest(database, tuple(table.policy.regions))
                 settings = await operators.list_settings(database)
                 samples, _ = await demand.since(database, None)
             except DatabaseUnavailable:
@@ -86,6 +89,15 @@ class Live:
             )
             self._read_at_s = time.monotonic()
             return self._figures
+
+
+async def _newest(database: Database, regions: Sequence[str]) -> list[ReceivedReport]:
+    """The newest report of each region, a few at a time: between two batches the loop answers others."""
+    received: list[ReceivedReport] = []
+    for first in range(0, len(regions), BATCH):
+        async with database.single() as connection:
+            received += await reports.latest_reports_of(connection, set(regions[first : first + BATCH]))
+    return received
 
 
 def route_rates(samples: Sequence[DemandSample]) -> dict[RouteKey, RouteRate]:

@@ -70,7 +70,9 @@ async def login(request: AnyRequest) -> Response[bytes]:
 
 @post("/logout", status_code=303)
 async def logout(request: AnyRequest) -> Response[bytes]:
-    """Forget the session."""
+    """Forget the session, unless another site asks for it."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        raise SentElsewhere("/")
     forgotten = [cookie(request, SESSION_COOKIE, "", 0)]
     return Response(b"", status_code=303, headers={**PAGE_HEADERS, "location": "/login"}, cookies=forgotten)
 

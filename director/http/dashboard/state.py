@@ -10,6 +10,7 @@ from director.core.table import RoutingTable
 from director.http.dashboard.flow import FlowReader, Flows
 from director.http.dashboard.history import History
 from director.http.dashboard.live import Figures, Live
+from director.http.dashboard.trend import Trends
 from director.http.state import HttpState
 
 
@@ -19,6 +20,7 @@ class DashboardState:
     def __init__(self, http: HttpState) -> None:
         self.live = Live(http)
         self.history = History()
+        self.trends = Trends()
         self._flow_reader = FlowReader()
         self._flow_lock = asyncio.Lock()
         self._flows: tuple[RoutingTable, Figures, Flows] | None = None
