@@ -78,7 +78,7 @@ def run(port: int, seconds: int, script: Path) -> Figures:
 
 
 def no_cache(proxy: Nginx) -> None:
-    path = proxy.folder / "common" / "ask.conf"
+    path = proxy.folder / "common" / "cached.conf"
     path.write_text(re.sub(r"proxy_cache +director_decisions;", "proxy_cache off;", path.read_text()))
     proxy.reload()
 
@@ -101,7 +101,7 @@ def main() -> None:
         folder = Path(name)
         script = folder / "request.lua"
         script.write_text(SCRIPT)
-        here = stack.enter_context(world(folder))
+        here = stack.enter_context(world(folder, estimated_tokens=1))
         here.front.close()
         here.front.port = here.tree.http  # no door of Python's in between
         ports: dict[str, int] = {"NGINX, not asking": plain}
@@ -117,8 +117,8 @@ def main() -> None:
         stack.callback(proxy_h.stop)
         ports["HAProxy"] = proxy_h.port
         results: dict[str, list[Figures]] = {label: [] for label in ports}
-        for port in ports.values():
-            wait_for(lambda port=port: run(port, 1, script).errors == 0, within_s=20, why="it answers")
+        for label, port in ports.items():
+            wait_for(lambda port=port: run(port, 1, script).errors == 0, within_s=20, why=f"{label} answers")
         for _ in range(asked.rounds):
             for label, port in ports.items():
                 results[label].append(run(port, asked.seconds, script))

@@ -50,6 +50,8 @@ class Front:
         self.sent.clear()
 
     def close(self) -> None:
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 

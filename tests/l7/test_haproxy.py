@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -121,20 +120,20 @@ def _cookie(client: httpx.Client, url: str) -> bool:
 
 def test_a_dead_region_is_left_within_the_same_request(proxy: Haproxy, calm_world: World) -> None:
     """The second of the pair takes what the first refuses, and the refusal is counted as an outcome."""
-    before = _counted(calm_world, "connect")
+    before = calm_world.counted("connect")
     calm_world.gateways.kill("eu-central-1")
     answers = [ask(proxy.port, headers={"X-Session-Id": f"dead-{n}"}) for n in range(20)]
     assert {(answer.status_code, answer.headers["X-Gateway"]) for answer in answers} == {(200, "eu-west-1")}
     assert {answer.headers["X-Director-Region"] for answer in answers} == {"eu-west-1"}
-    wait_for(lambda: _counted(calm_world, "connect") > before, why="the refused connection is an outcome")
+    wait_for(lambda: calm_world.counted("connect") > before, why="the refused connection is an outcome")
 
 
 def test_a_stream_that_a_region_ends_is_its_failure(proxy: Haproxy, calm_world: World) -> None:
     """A gateway killed in mid-stream is counted as a server's failure, once."""
-    before = _counted(calm_world, "server")
+    before = calm_world.counted("server")
     with pytest.raises(httpx.HTTPError):
         _stream_and_kill(proxy, calm_world)
-    wait_for(lambda: _counted(calm_world, "server") == before + 1, why="it is counted")
+    wait_for(lambda: calm_world.counted("server") == before + 1, why="it is counted")
 
 
 def _stream_and_kill(proxy: Haproxy, world: World) -> None:
@@ -146,8 +145,3 @@ def _stream_and_kill(proxy: Haproxy, world: World) -> None:
         next(chunks)
         world.gateways.kill("eu-central-1")
         list(chunks)
-
-
-def _counted(world: World, outcome: str) -> float:
-    text = httpx.get(f"{world.url}/metrics", headers={"Authorization": f"Bearer {world.tree.token}"}).text
-    return sum(map(float, re.findall(rf'^director_outcomes\w*{{[^}}]*class="{outcome}"[^}}]*}} (\S+)', text, re.M)))

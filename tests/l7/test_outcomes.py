@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -46,10 +46,7 @@ class Edges:
 
     def counted(self, outcome: str) -> float:
         """What the director has counted of a class, of all regions."""
-        headers = {"Authorization": f"Bearer {self.world.tree.token}"}
-        text = httpx.get(f"{self.world.url}/metrics", headers=headers).text
-        found = re.findall(rf'^director_outcomes\w*{{[^}}]*class="{outcome}"[^}}]*}} (\S+)', text, re.M)
-        return sum(map(float, found))
+        return self.world.counted(outcome)
 
     def settled(self, outcome: str) -> float:
         """The count of a class when it has not moved for longer than a reporter waits to send."""
@@ -186,28 +183,16 @@ def test_a_batch_waits_for_a_director_that_is_away(edges: Edges, tmp_path: Path)
     """What could not be sent is sent again under the same id, and counts once."""
     world = edges.world
     place = f"unix:{tmp_path}/outcomes.sock"
-    env_url = world.tree.http
-    world.tree.http = world.front.port  # this reporter goes through the door
-    try:
-        with world.front.being("refuse"), reporter(tmp_path, world, "edge-3", place):
-            before = _counted_directly(world, env_url)
-            _log_lines(tmp_path / "outcomes.sock", 5)
-            wait_for(lambda: "outcomes_unsent" in (tmp_path / "edge-3.log").read_text(), why="it could not be sent")
-            world.front.set("open")
-            wait_for(lambda: _counted_directly(world, env_url) == before + 5, why="it arrives when it can")
-    finally:
-        world.tree.http = env_url
-
-
-def _counted_directly(world: World, port: int) -> float:
-    headers = {"Authorization": f"Bearer {world.tree.token}"}
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", headers=headers).text
-    return sum(map(float, re.findall(r'^director_outcomes\w*{[^}]*class="timeout"[^}]*} (\S+)', text, re.M)))
+    before = edges.settled("timeout")
+    with world.front.being("refuse"), reporter(tmp_path, world, "edge-3", place, through=world.front.port):
+        _log_lines(tmp_path / "outcomes.sock", 5)
+        wait_for(lambda: "outcomes_unsent" in (tmp_path / "edge-3.log").read_text(), why="it could not be sent")
+        world.front.set("open")
+        wait_for(lambda: world.counted("timeout") == before + 5, why="it arrives when it can")
+        assert edges.settled("timeout") == before + 5
 
 
 def _log_lines(path: Path, count: int) -> None:
-    import socket
-
     line = (
         '<190>Nov 30 12:00:00 director: {"model":"llama-3.3-70b","regions":"us-west-2","versions":"2026-08-14",'
         '"statuses":"504","connected":"0.010","answered":"-"}'

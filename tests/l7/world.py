@@ -114,6 +114,12 @@ class World:
         assert found, plan
         return str(found[0]["breaker"])
 
+    def counted(self, outcome: str) -> float:
+        """How many outcomes of a class the director has counted."""
+        text = _asking.get(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.tree.token}"}).text
+        found = re.findall(rf'^director_outcomes\w*{{[^}}]*class="{outcome}"[^}}]*}} (\S+)', text, re.M)
+        return sum(map(float, found))
+
     def calm(self) -> None:
         """As at the start: every gateway up and well, the door open."""
         self.front.set("open")
@@ -135,8 +141,11 @@ def _deployments(plan: Any) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def world(folder: Path) -> Iterator[World]:
-    """`director serve` with the example policy, whose endpoints are gateways on this machine."""
+def world(folder: Path, *, estimated_tokens: int = 1_366) -> Iterator[World]:
+    """`director serve` with the example policy, whose endpoints are gateways on this machine.
+
+    `estimated_tokens` of a request: few, where a benchmark asks more often than such a fleet could serve.
+    """
     gateways = Gateways()
     http = free_port()
     policy = folder / "policy"
@@ -145,6 +154,11 @@ def world(folder: Path) -> Iterator[World]:
     text = re.sub(
         r"https://([a-z0-9-]+)\.infer\.example\.net", lambda found: gateways.endpoint(found[1]), fleet_file.read_text()
     )
+    text = text.replace(
+        "llama-3.3-70b: {objective: interactive}",
+        f"llama-3.3-70b: {{objective: interactive, estimated_tokens: {estimated_tokens}}}",
+    )
+    assert "estimated_tokens: " in text
     # A breaker that reopens within the test, and jumps of share that need no minutes.
     text += """
 breaker: {open_s: 1, open_s_max: 2, successes_to_close: 1, trial_ratio: 0.5}
