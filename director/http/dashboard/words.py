@@ -42,7 +42,7 @@ def points(value: float) -> str:
 def ms(value: float | None) -> str:
     if value is None:
         return NOTHING
-    return f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:.0f} ms"
+    return f"{value / 1000:.1f} s" if value >= 2_000 else f"{value:.0f} ms"
 
 
 def age(value_ms: float | None) -> str:
