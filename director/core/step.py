@@ -14,7 +14,7 @@ from msgspec import structs
 
 from director.core import base, breakers, changes, digest, freshness, publish, trim
 from director.core.admission import admit
-from director.core.demand import follow_pinned, follow_routes, rates
+from director.core.demand import KAPPA_SHARED, follow_pinned, follow_routes, rates
 from director.core.events import Event
 from director.core.flows import Memo, flows, rooms
 from director.core.observations import Observations
@@ -145,7 +145,7 @@ def _remember(
     """What pace and trim carry to the next tick."""
     rising = policy.planner.recovery_per_s * dt_s
     may_host = room.usable and room.fresh and room.trial_ratio is None and room.admit_home >= 1.0 - 1e-9
-    mode = _trim_mode(room, policy)
+    mode = _trim_mode(room, memory, policy)
     limited_s = 0.0 if mode == "relaxes" else memory.limited_s + dt_s
     raw, published = trim.move(
         memory.trim,
@@ -155,6 +155,7 @@ def _remember(
         policy.planner.home_target,
         dt_s,
         may_rise=trim.full_by_now(memory.report, limited_s),
+        shared=memory.kappa > KAPPA_SHARED,
     )
     return structs.replace(
         memory,
@@ -167,10 +168,10 @@ def _remember(
     )
 
 
-def _trim_mode(room: Room, policy: Policy) -> trim.Mode:
+def _trim_mode(room: Room, memory: DeploymentMemory, policy: Policy) -> trim.Mode:
     if not room.usable or room.admit_home_raw >= 1.0:
         return "relaxes"
-    if room.admit_home < room.admit_home_raw - 1e-6:
-        # Pace is what limits, or a trial: a region that is let in slowly is empty for that reason.
+    if room.admit_home < room.admit_home_raw - 1e-6 or memory.quality < 1.0:
+        # Pace, a trial, or errors are what limits: a region is emptier than its target for that reason.
         return "waits"
     return "waits" if room.taken > policy.planner.home_target * room.capacity * 1.001 else "limits"

@@ -17,6 +17,8 @@ Mode = Literal["limits", "waits", "relaxes"]
 TRIM_MIN, TRIM_MAX = 0.5, 1.2
 INTEGRAL_S = 60.0
 """Slow against a request's life and a report's age together, or it would ring."""
+SHARED_SLOWER = 4.0
+"""Where answers are shared (DNS, an L7 that reuses them) what the trim does is seen a TTL later."""
 RELAX_S = 120.0
 LIVES = 2.0
 LIFE_S_MIN, LIFE_S_UNKNOWN, LIFE_S_MAX = 1.0, 15.0, 120.0
@@ -35,13 +37,14 @@ def move(
     dt_s: float,
     *,
     may_rise: bool = True,
+    shared: bool = False,
 ) -> tuple[float, float]:
-    """The next trim and the published one. `utilisation` None: not measured."""
+    """The next trim and the published one. `utilisation` None: not measured. `shared`: many requests follow each decision."""
     if mode == "relaxes":
         trim = 1.0 + (trim - 1.0) * exp(-dt_s / RELAX_S)
     elif mode == "limits" and utilisation is not None:
         error = home_target - utilisation
-        trim += (error if may_rise else min(0.0, error)) * dt_s / INTEGRAL_S
+        trim += (error if may_rise else min(0.0, error)) * dt_s / (INTEGRAL_S * (SHARED_SLOWER if shared else 1.0))
     trim = min(TRIM_MAX, max(TRIM_MIN, trim))
     if abs(trim - published) >= TRIM_STEP or (published != 1.0 and abs(trim - 1.0) < TRIM_STEP / 4):
         published = round(trim, 3) if abs(trim - 1.0) >= TRIM_STEP / 4 else 1.0
