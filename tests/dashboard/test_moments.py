@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 import msgspec
+import pytest
 
 from director.http.dashboard.history import History
 from director.store.moments import reports_at
@@ -33,6 +34,26 @@ async def test_what_is_past_is_read_once(world: World) -> None:
     await world.database.close()
     again = await history.series(world.database, ["eu-west-1", "us-east-1"], end_ms, 900_000)
     assert again == first
+
+
+async def test_a_coarse_picture_does_not_inherit_the_gaps_of_a_fine_one(world: World) -> None:
+    """A moment that the last fifteen seconds say nothing of may lie well within an hour's step."""
+    history = History()
+    end_ms = (await world.database.now_ms() // 480_000 + 1) * 480_000
+    fine = await history.series(world.database, ["eu-west-1"], end_ms, 900_000)
+    coarse = await history.series(world.database, ["eu-west-1"], end_ms, 86_400_000)
+    assert coarse.regions["eu-west-1"][-1] is not None
+    assert fine.moments[-1] == coarse.moments[-1]
+
+
+async def test_memory_of_the_past_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past its bound everything is forgotten, and read again."""
+    monkeypatch.setattr("director.http.dashboard.history.KEPT_MAX", 100)
+    history = History()
+    end_ms = await world.database.now_ms() + 5_000
+    first = await history.series(world.database, ["eu-west-1"], end_ms, 900_000)
+    assert await history.series(world.database, ["eu-west-1"], end_ms, 900_000) == first
+    assert len(history._known) <= 100 + len(first.moments)
 
 
 async def test_an_opened_row_has_lines_of_its_last_minutes(world: World, serve: Serve) -> None:

@@ -24,6 +24,8 @@ ROWS_MAX = 6_000
 """Reports read for one picture: with 200 regions that leaves 30 moments, and the first look takes about a second."""
 KEPT_MAX = 60_000
 """Samples remembered: ten pictures of the largest kind."""
+WITHIN_MS = 15_000
+"""A report counts for this long: three intervals of the usual length, so that one late report is no gap."""
 
 _decode = msgspec.json.Decoder(Report).decode
 
@@ -63,7 +65,8 @@ class History:
     """Of one server: remembers the samples it took."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Sample | None] = {}
+        self._known: dict[tuple[str, int, int], Sample | None] = {}
+        """By region, moment and distance of moments: a coarse picture looks further back for a report."""
         self._lock = asyncio.Lock()
 
     async def series(self, database: Database, regions: Sequence[str], end_ms: int, span_ms: int) -> Series:
@@ -71,29 +74,19 @@ class History:
         times = grid(end_ms, span_ms, len(regions))
         step_ms = times[1] - times[0]
         async with self._lock:
-            missing = sorted({at for at in times for region in regions if (region, at) not in self._known})
-            found = await moments.reports_at(database, regions, missing, step_ms)
-            taken = await asyncio.to_thread(_samples, found)
             if len(self._known) > KEPT_MAX:
                 self._known.clear()
-                taken |= await self._again(database, regions, times, step_ms, missing)
+            known = self._known
+            missing = [at for at in times if any((region, at, step_ms) not in known for region in regions)]
+            found = await moments.reports_at(database, regions, missing, max(step_ms, WITHIN_MS))
+            taken = await asyncio.to_thread(_samples, found)
             for region in regions:
-                for at in times if len(missing) == len(times) else missing:
-                    self._known[region, at] = taken.get((region, at))
+                for at in missing:
+                    known[region, at, step_ms] = taken.get((region, at))
             return Series(
-                tuple(times), {region: tuple(self._known.get((region, at)) for at in times) for region in regions}
+                tuple(times),
+                {region: tuple(known.get((region, at, step_ms)) for at in times) for region in regions},
             )
-
-    async def _again(
-        self, database: Database, regions: Sequence[str], times: list[int], step_ms: int, missing: list[int]
-    ) -> dict[tuple[str, int], Sample]:
-        """What was remembered and has just been forgotten."""
-        rest = [at for at in times if at not in set(missing)]
-        again = await asyncio.to_thread(_samples, await moments.reports_at(database, regions, rest, step_ms))
-        for region in regions:
-            for at in rest:
-                self._known[region, at] = again.get((region, at))
-        return again
 
 
 def grid(end_ms: int, span_ms: int, regions: int) -> list[int]:
