@@ -39,6 +39,8 @@ FAR_APART = 0.3
 """Points so far apart settle the bend at once; nearer ones only in part."""
 OCCUPANCY_MIN = 0.05
 """Below this a sample says nothing: one request more or less would change it by half."""
+RATE_MIN = 1e-3
+"""Tokens/s per slot: an engine that makes less hangs, which its timeouts tell and its rate cannot."""
 NOISE_S = 120.0
 _SAMPLES_MIN = 3
 _WINSOR = 9.0
@@ -72,7 +74,7 @@ def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, t
     if curve.last < 0.0:
         return Reading(_with(curve, last=occupancy), None, moved=False)
     mean = (curve.last + occupancy) / 2.0
-    if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s <= 0.0 or slots <= 0.0:
+    if min(mean, occupancy) < OCCUPANCY_MIN or slots <= 0.0 or generated_per_s < RATE_MIN * slots:
         return Reading(_with(curve, last=occupancy), None, moved=False)
     pace = mean * slots / generated_per_s
     if curve.samples == 0:

@@ -186,6 +186,35 @@ def test_when_everybody_falls_silent_the_fault_is_ours() -> None:
     assert not world.plan.static
 
 
+def test_reporters_that_fall_silent_one_after_the_other_are_still_one_silence() -> None:
+    """Agents report at moments of their own: no two regions are lost in the same tick, and yet the fault is ours."""
+    regions = {f"r{i}": Region(f"https://r{i}", ("EU",)) for i in range(4)}
+    world = World(make_policy(regions), {name: Site() for name in regions})
+    world.demand[route_to()] = 1500.0
+    world.run(60)
+    before = world.shares()
+    for site in world.sites.values():
+        site.reports = False
+        world.run(5)
+    world.run(120)
+    assert world.plan is not None
+    assert world.plan.static
+    assert world.shares() == pytest.approx(before, abs=0.05)
+
+
+def test_an_idle_deployment_is_not_kept_out_by_its_own_figure() -> None:
+    """A capacity that lets nobody in could never be disproved: it is forgotten."""
+    world = two_regions()
+    world.demand[route_to()] = 600.0
+    world.run(120)
+    world.sites["eu"].rate = 0.01
+    world.run(120)
+    assert world.shares()["eu"] < 0.2
+    world.sites["eu"].rate = 10.0
+    world.run(300)
+    assert world.shares()["eu"] == 1.0
+
+
 def test_probes_confirm_a_silence() -> None:
     """When our own probes fail too, silence is the regions' and not ours."""
     regions = {name: Region(f"https://{name}", ("EU",), probe=Probe("https://x", 5, 2, 2)) for name in ("eu", "us")}

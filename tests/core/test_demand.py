@@ -1,0 +1,74 @@
+"""κ: what really arrives for what was decided."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from director.core.demand import correct
+from director.core.plan import DeploymentKey
+from director.core.report import DeploymentReport, Replicas
+from director.core.state import DeploymentMemory
+
+KEY = DeploymentKey("eu", "m", "1")
+
+
+def told(memory: DeploymentMemory, arrived: float | None, decided: float, reports: int = 1) -> DeploymentMemory:
+    """Reports each 5 s of these arrivals for these decisions, tokens/s."""
+    from msgspec import structs
+
+    for _ in range(reports):
+        memory = structs.replace(memory, decided_since_report=decided * 5.0)
+        memory = correct(memory, arrived, 5.0)
+    return memory
+
+
+@pytest.fixture
+def fresh() -> DeploymentMemory:
+    return DeploymentMemory(KEY, DeploymentReport("m", "1", Replicas(1, 1)))
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0])
+def test_wrong_estimates_are_corrected(fresh: DeploymentMemory, ratio: float) -> None:
+    assert told(fresh, 1000.0 * ratio, 1000.0, 6).kappa == pytest.approx(ratio, rel=0.06)
+
+
+def test_a_step_that_decisions_announce_is_no_wrong_estimate(fresh: DeploymentMemory) -> None:
+    """Demand doubles and both see it, one of them a report late: κ stays."""
+    memory = told(fresh, 1000.0, 1000.0, 60)
+    for arrived, decided in ((2000.0, 1000.0), (2000.0, 2000.0), (2000.0, 2000.0), (2000.0, 2000.0)):
+        memory = told(memory, arrived, decided)
+        assert memory.kappa == pytest.approx(1.0, abs=0.15)
+
+
+def test_where_answers_are_shared_a_step_is_seen_in_two_reports(fresh: DeploymentMemory) -> None:
+    """Resolvers ask no more often when their clients double; arrivals say so."""
+    memory = told(fresh, 20_000.0, 1000.0, 60)
+    assert memory.kappa == pytest.approx(20.0, rel=0.06)
+    memory = told(memory, 40_000.0, 1000.0, 2)
+    assert memory.kappa == pytest.approx(40.0, rel=0.1)
+
+
+def test_while_shared_answers_expire_kappa_waits(fresh: DeploymentMemory) -> None:
+    """Decisions were just halved; arrivals will follow as answers expire, and until then their ratio means nothing."""
+    memory = told(fresh, 20_000.0, 1000.0, 60)
+    memory = told(memory, 20_000.0, 500.0, 4)
+    assert memory.kappa == pytest.approx(20.0, rel=0.06)
+
+
+def test_what_cannot_be_compared_is_left_out(fresh: DeploymentMemory) -> None:
+    """No arrivals in a report, or none that count: κ stays, and the decisions of that span are forgotten."""
+    memory = told(fresh, 1000.0, 1000.0, 20)
+    after = told(memory, None, 50_000.0, 5)
+    assert (after.kappa, after.decided_since_report) == (memory.kappa, 0.0)
+    assert told(after, 1000.0, 1000.0, 5).kappa == pytest.approx(1.0, rel=0.06)
+
+
+def test_averages_are_never_negative(fresh: DeploymentMemory) -> None:
+    """Whatever spans and figures come first."""
+    draw, memory = Random(5), fresh
+    for _ in range(300):
+        memory = correct(memory, draw.choice([0.0, 1e3, 1e6, None]), draw.choice([0.1, 2.0, 7.0, 60.0]))
+        assert min(memory.arrived_tokens, memory.decided_tokens, memory.decided_fast, memory.background.published) >= 0
+        assert memory.kappa > 0
