@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import Select, delete, select
@@ -119,4 +120,5 @@ def _shown(setting: OperatorSetting | None) -> str | None:
         return f"cap {setting.share:g}" if setting.share is not None else "cap"
     if setting.deadline_ms is None:
         return setting.kind
-    return f"{setting.kind} until {setting.deadline_ms} ms"
+    until = datetime.fromtimestamp(setting.deadline_ms / 1000, UTC)
+    return f"{setting.kind} until {until:%Y-%m-%dT%H:%M:%SZ}"

@@ -235,6 +235,8 @@ async def test_an_act_is_previewed_then_done_then_shown(world: World, page: http
     text = words(await page.get(done.headers["location"]))
     assert "Done: drain, eu-west-1" in text
     assert "eu-west-1 ▼ drain fresh ops" in text
+    (drained,) = await events.list_events(world.database, kind="drain")
+    assert re.fullmatch(r"drain until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", drained.event.after or "")
     end = {"region": "eu-west-1", "act": "undrain", "reason": "over", "csrf": csrf(preview)}
     assert (await page.post("/dashboard/act", data=end)).headers["location"].endswith("done=undrain")
     assert (await page.post("/dashboard/act", data=end)).headers["location"].endswith("done=nothing")
