@@ -39,7 +39,9 @@ def move(
     may_rise: bool = True,
     shared: bool = False,
 ) -> tuple[float, float]:
-    """The next trim and the published one. `utilisation` None: not measured. `shared`: many requests follow each decision."""
+    """The next trim and the published one. `utilisation` None: not measured. `shared`: many requests follow each
+    decision.
+    """
     if mode == "relaxes":
         trim = 1.0 + (trim - 1.0) * exp(-dt_s / RELAX_S)
     elif mode == "limits" and utilisation is not None:

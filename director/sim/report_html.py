@@ -63,7 +63,8 @@ def _checks(checks: Sequence[CheckResult]) -> str:
         f'<td class="{"ok" if check.ok else "broken"}">{"holds" if check.ok else "fails"}</td></tr>'
         for check in checks
     )
-    return f"<table><thead><tr><th>check</th><th>value</th><th>bound</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    head = "<tr><th>check</th><th>value</th><th>bound</th><th></th></tr>"
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _comparison(records: Mapping[str, Record]) -> str:
