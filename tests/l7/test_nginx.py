@@ -218,9 +218,9 @@ def test_a_kept_connection_follows_a_drain(calm_proxy: Nginx, calm_world: World)
             plain.cookies.clear()
             return str(plain.post(url, json={"model": MODEL}).headers["X-Director-Region"])
 
-        calm_world.operate(home, "drain", deadline_s=6)
+        calm_world.operate(home, "drain", deadline_s=4)
         try:
-            ends = time.monotonic() + 6
+            ends = time.monotonic() + 4
             wait_for(lambda: all(plain_region() != home for _ in range(12)), why="new sessions go elsewhere")
             if time.monotonic() < ends - 1:
                 assert pinned.post(url, json={"model": MODEL}).headers["X-Director-Region"] == home
