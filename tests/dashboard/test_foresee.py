@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from director.core.policy import Residency, Tenant
+from director.core.state import PlannerState
 from director.http.policies.foresee import foreseen, marked, moves_of_act, moves_of_policy
+from director.http.reading.pieces import decode_state
 from director.http.state import HttpState
 from director.store import events, operators, plans
 from tests.dashboard.worlds import World
@@ -88,3 +91,12 @@ async def test_without_a_state_the_plan_itself_is_marked(world: World) -> None:
     assert told["eu-west-1"].operator is not None
     assert told["eu-central-1"] == {one.region: one for one in world.state.plan.regions}["eu-central-1"]
     assert foreseen(world.state, world.policy, [setting], 10).policy == world.state.plan.policy
+
+
+async def test_a_state_decoded_in_pieces_is_the_state(world: World) -> None:
+    """Whole, empty and without a plan; nonsense is refused as before."""
+    for state in (world.state, PlannerState(), structs.replace(world.state, plan=None)):
+        assert decode_state(msgspec.json.encode(state)) == state
+    for content in (b"{}", b"[1", b'[1,2,[],[[["a"]]]]', b"[1,2,[],[],[],[],[],{}]"):
+        with pytest.raises(msgspec.MsgspecError):
+            decode_state(content)

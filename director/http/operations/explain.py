@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from litestar import Response, post
 from litestar.datastructures import State
@@ -16,12 +18,11 @@ from director.http.guards import needs, no_query
 from director.http.operations.plans import table_in_use
 from director.http.problem import FieldProblem, Problem, ProblemRaised, malformed
 from director.http.reading.fields import FieldRefused, timestamp_ms
+from director.http.reading.pieces import decode_state
 from director.http.replies import AnyRequest, json_reply
 from director.http.state import HttpState, shared
 from director.store import plans, policies
 from director.store.database import DatabaseUnavailable
-
-_decode_state = msgspec.json.Decoder(PlannerState).decode
 
 
 @post("/explain", guards=[needs("read"), no_query], status_code=200, request_max_body_size=BODY_BYTES_MAX)
@@ -69,7 +70,7 @@ async def planner_state(http: HttpState) -> PlannerState | None:
     except DatabaseUnavailable:
         return None
     try:
-        return None if stored is None else _decode_state(stored.state_json)
+        return None if stored is None else await asyncio.to_thread(decode_state, stored.state_json)
     except msgspec.MsgspecError:
         # Written by another release: the explanation does without.
         return None
