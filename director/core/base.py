@@ -11,6 +11,9 @@ from director.core.plan import DeploymentPlan, Freshness, OperatorMark, RegionPl
 from director.core.policy import Policy
 from director.core.state import DeploymentMemory, RegionMemory
 
+PROMPTS_APART = 1.5
+"""Mean prompts that differ by more than this factor make first-token times incomparable."""
+
 
 def region_plans(
     regions: Mapping[str, RegionMemory],
@@ -44,7 +47,23 @@ def deployment_plans(memories: Sequence[DeploymentMemory], policy: Policy) -> li
     """Each deployment's published inputs; admissions are filled in later."""
     rate_medians = _medians((m.model, rate) for m in memories if (rate := _own_rate(m)) is not None)
     service_medians = _medians((m.model, m.service_ms.published) for m in memories if m.service_ms.known)
-    return [_plan_one(m, policy, rate_medians.get(m.model), service_medians.get(m.model, 0.0)) for m in memories]
+    prompts = _medians((m.model, mean) for m in memories if (mean := m.mix.prompt_mean) is not None)
+    return [
+        _plan_one(m, policy, rate_medians.get(m.model), _service_ms(m, service_medians, prompts.get(m.model)))
+        for m in memories
+    ]
+
+
+def _service_ms(memory: DeploymentMemory, medians: Mapping[str, float], prompt_median: float | None) -> float:
+    """Time to first token when not loaded; the model's median where it was not measured or cannot be compared.
+
+    It grows with the prompt. Where a region's own clients send longer ones than elsewhere its time is theirs and not
+    its engines', and as nearness it would move them, take their prompts along, and move them back.
+    """
+    median_ms = medians.get(memory.model, 0.0)
+    own = memory.mix.prompt_mean
+    comparable = not own or not prompt_median or 1.0 / PROMPTS_APART <= own / prompt_median <= PROMPTS_APART
+    return memory.service_ms.published if memory.service_ms.known and comparable else median_ms
 
 
 def _own_rate(memory: DeploymentMemory) -> float | None:
@@ -57,9 +76,7 @@ def _own_rate(memory: DeploymentMemory) -> float | None:
     return None
 
 
-def _plan_one(
-    memory: DeploymentMemory, policy: Policy, rate_median: float | None, service_median: float
-) -> DeploymentPlan:
+def _plan_one(memory: DeploymentMemory, policy: Policy, rate_median: float | None, service_ms: float) -> DeploymentPlan:
     report = memory.report
     rate, source = capacity.rate_per_slot(memory.rate_per_slot, report, rate_median)
     region = policy.regions[memory.region]
@@ -75,7 +92,7 @@ def _plan_one(
         ready_replicas=report.replicas.ready,
         adapters_loaded=report.adapters.loaded,
         adapters_loadable=report.adapters.loadable,
-        service_ms=round(memory.service_ms.published if memory.service_ms.known else service_median, 1),
+        service_ms=round(service_ms, 1),
         capacity_tokens_per_s=round(able * memory.quality, 1),
         capacity_well_tokens_per_s=round(well, 1),
         capacity_source=source,

@@ -88,6 +88,11 @@ class Mix(Struct, frozen=True, array_like=True):
         return self.turnover >= TURNED_OVER
 
     @property
+    def prompt_mean(self) -> float | None:
+        """Tokens of a mean prompt; None where reports do not say."""
+        return self.prompt / self.arrived if self.balanced and self.arrived > 0.0 else None
+
+    @property
     def tokens_per_generated(self) -> float:
         """At least 1; 1 where nothing is known."""
         if self.generation <= 0.0:

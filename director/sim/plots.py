@@ -44,16 +44,11 @@ def chart(title: str, lines: Sequence[Line], seconds: int, *, unit: str = "", sp
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.4" points="{_points(line.values, seconds, top)}">'
             f"<title>{escape(line.name)}</title></polyline>"
         )
-    parts.append("</svg>")
-    return "".join(parts)
-
-
-def legend(names: Sequence[str]) -> str:
-    items = (
-        f'<li><span style="background:{COLOURS[i % len(COLOURS)]}"></span>{escape(name)}</li>'
-        for i, name in enumerate(names)
+    names = "".join(
+        f'<tspan fill="{COLOURS[i % len(COLOURS)]}">■ {escape(line.name)}  </tspan>' for i, line in enumerate(lines)
     )
-    return f'<ul class="legend">{"".join(items)}</ul>'
+    parts.append(f'<text class="tick" x="{LEFT}" y="{HEIGHT - 4}" xml:space="preserve">{names}</text></svg>')
+    return "".join(parts)
 
 
 def _x(at_s: float, seconds: int) -> float:

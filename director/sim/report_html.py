@@ -8,7 +8,7 @@ from html import escape
 from director.sim import figures
 from director.sim.checks import CheckResult
 from director.sim.measure import Record
-from director.sim.plots import Line, Span, chart, legend
+from director.sim.plots import Line, Span, chart
 from director.sim.results import COLUMNS, Results
 
 _STYLE = """
@@ -21,9 +21,7 @@ th, td { padding: .2rem .7rem; border-bottom: 1px solid #e2e2e2; text-align: rig
 .ok { color: #00704a; } .broken { color: #b3261e; font-weight: 600; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(380px, 1fr)); gap: .4rem; }
 .chart { width: 100%; height: auto; } .title { font-size: 12px; font-weight: 600; }
-.tick { font-size: 9.5px; fill: #555; } .grid { stroke: #e6e6e6; } .fault { fill: #b3261e; opacity: .08; }
-.legend { list-style: none; padding: 0; margin: 0; display: flex; flex-wrap: wrap; gap: 0 1rem; font-size: 13px; }
-.legend span { display: inline-block; width: .8em; height: .8em; margin-right: .35em; border-radius: 2px; }
+.tick { font-size: 9.5px; fill: #555; white-space: pre; } .grid { stroke: #e6e6e6; } .fault { fill: #b3261e; opacity: .08; }
 details > summary { cursor: pointer; font-weight: 600; margin: .6rem 0; }
 """
 _TTFT_WINDOW_S = 5
@@ -83,7 +81,7 @@ def _charts(record: Record) -> str:
         Span(fault.at_s, fault.until_s or seconds, f"{fault.kind}: {', '.join(fault.regions)}")
         for fault in record.scenario.faults
     ]
-    parts = [legend(regions), '<div class="charts">']
+    parts = ['<div class="charts">']
     for demand in record.streams:
         shares = [Line(region, figures.share_series(record, demand, region)) for region in regions]
         parts.append(chart(f"Shares of demand {demand}", shares, seconds, spans=spans))
@@ -117,7 +115,7 @@ def _refusals(record: Record, spans: Sequence[Span]) -> str:
             refused[second] += stream.refused[second]
             failed[second] += stream.failed[second]
     lines = [Line("refused", figures.means(refused)), Line("failed", figures.means(failed))]
-    return chart("Refused (blue) and failed (orange)", lines, record.seconds, unit="requests/s", spans=spans)
+    return chart("Refused and failed", lines, record.seconds, unit="requests/s", spans=spans)
 
 
 def _ttft(record: Record, spans: Sequence[Span]) -> str:
@@ -129,7 +127,7 @@ def _ttft(record: Record, spans: Sequence[Span]) -> str:
     for q, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99")):
         values = [figures.quantile(bucket, q) for bucket in buckets for _ in range(_TTFT_WINDOW_S)]
         lines.append(Line(name, values[: record.seconds]))
-    return chart("Time to first token: p50, p90, p99", lines, record.seconds, unit="s", spans=spans)
+    return chart("Time to first token", lines, record.seconds, unit="s", spans=spans)
 
 
 def _cost(record: Record, spans: Sequence[Span]) -> str:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from director.core.base import deployment_plans
 from director.core.flows import Memo
 from director.core.invariants import check_invariants
 from director.core.observations import Observations, OperatorSetting, ProbeResult
@@ -400,3 +401,23 @@ def test_a_fleet_that_starts_is_not_eased_in_one_by_one() -> None:
     late.sites["eu"].reports = True
     late.run(6)
     assert 0 < late.shares()["eu"] < 0.15
+
+
+def test_first_tokens_of_other_prompts_are_not_compared() -> None:
+    """A region whose own clients send prompts twice as long is not farther for that: it takes the model's median."""
+    world = two_regions()
+    world.demand[route_to()] = 600.0
+    world.run(200)
+    memories = {m.region: m for m in world.state.deployments}
+    slow = structs.replace(memories["us"].service_ms, published=900.0, samples=9)
+    quick = structs.replace(memories["eu"].service_ms, published=300.0, samples=9)
+    for factor, expected in ((1.0, 900.0), (4.0, 600.0)):
+        mix = structs.replace(memories["eu"].mix, prompt=memories["eu"].mix.prompt * factor)
+        plans = deployment_plans(
+            [
+                structs.replace(memories["eu"], service_ms=quick),
+                structs.replace(memories["us"], service_ms=slow, mix=mix),
+            ],
+            world.policy,
+        )
+        assert [plan.service_ms for plan in plans][1] == expected
