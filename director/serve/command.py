@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,26 @@ from director.serve.options import ROLES, Options, Role
     help="The part of all decisions that is logged, one line each.",
 )
 @click.option(
+    "--dns-workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that share the DNS port.",
+)
+@click.option(
+    "--dns-responses-per-s",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="UDP answers a second to one client network (/24, /56) without a cookie, for each worker; 0 lifts the limit.",
+)
+@click.option(
+    "--dns-exempt",
+    multiple=True,
+    callback=lambda _context, _option, networks: _networks(networks),
+    help="A network without that limit, such as a load balancer's; may be given several times.",
+)
+@click.option(
     "--policy",
     type=click.Path(exists=True, path_type=Path),
     help="A policy folder, taken in when it is new or has changed since it was last taken in.",
@@ -59,6 +80,9 @@ def serve_command(
     dns_metrics_port: int | None,
     planner_metrics_port: int | None,
     decision_log_ratio: float,
+    dns_workers: int,
+    dns_responses_per_s: int,
+    dns_exempt: tuple[str, ...],
     policy: Path | None,
     data: Path,
 ) -> None:
@@ -78,8 +102,18 @@ def serve_command(
         dns_metrics_port=dns_metrics_port,
         planner_metrics_port=planner_metrics_port,
         decision_log_ratio=decision_log_ratio,
+        dns_workers=dns_workers,
+        dns_responses_per_s=dns_responses_per_s,
+        dns_exempt=dns_exempt,
     )
     sys.exit(_run(role, options))
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(str(ipaddress.ip_network(text)) for text in texts)
+    except ValueError as error:
+        raise click.BadParameter(f"expected a network such as 203.0.113.0/24: {error}") from None
 
 
 def _run(role: str, options: Options) -> int:

@@ -89,11 +89,19 @@ async def _api(options: Options) -> None:
 
 async def _dns(options: Options) -> None:
     from director.dns.exposition import serve_metrics
+    from director.dns.limits import Limits
     from director.dns.server import serve_dns
     from director.replica.run import running_replica
 
     async with running_replica("dns", _url(options), options.data) as replica:
-        responder = await serve_dns(replica, options.dns_host, options.dns_port)
+        responder = await serve_dns(
+            replica,
+            options.dns_host,
+            options.dns_port,
+            nsid=replica.name.encode(),
+            limits=Limits(responses_per_s=options.dns_responses_per_s, exempt=options.dns_exempt),
+            reuse_port=options.dns_workers > 1,
+        )
         at = _metrics_at(options, options.dns_metrics_port)
         metrics = await serve_metrics(responder, *at) if at is not None else None
         _settle()

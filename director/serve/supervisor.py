@@ -70,7 +70,11 @@ class _Tree:
         self._env = environment(DIRECTOR_DATABASE_URL=self._url)
         self._database_up = Gate()
         self._prepared = Gate()
-        self._children = [Child(role, options.arguments(role), self._env, self._prepared) for role in ROLES]
+        self._children = [
+            Child(role, options.arguments(role, worker), self._env, self._prepared)
+            for role in ROLES
+            for worker in range(options.workers(role))
+        ]
 
     async def run(self) -> int:
         async with contextlib.AsyncExitStack() as stack:

@@ -169,17 +169,27 @@ def report(sequence: int, health: str | None = None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def tree(folder: Path, *, env: dict[str, str] | None = None, policy: bool = True) -> Iterator[Tree]:
+def tree(
+    folder: Path, *, env: dict[str, str] | None = None, policy: bool = True, options: tuple[str, ...] = ()
+) -> Iterator[Tree]:
     """`director serve` on free ports with the example policy, up to where it answers HTTP; stopped at the end."""
     http, dns_port = free_port(), free_port()
-    arguments = ["serve", "--http-port", str(http), "--dns-port", str(dns_port), "--data", str(folder / "data")]
+    arguments = [
+        "serve",
+        "--http-port",
+        str(http),
+        "--dns-port",
+        str(dns_port),
+        "--data",
+        str(folder / "data"),
+        *options,
+    ]
     if policy:
         arguments += ["--policy", str(policies_dir())]
     with director(arguments, folder / "serve.log", env) as process:
         running_tree = Tree(process, http, dns_port, folder / "data")
         wait_for(running_tree.status, within_s=90, why="the API answers")
-        found = running.read(running_tree.data)
-        assert found is not None
+        found = wait_for(lambda: running.read(running_tree.data), why="the note of where everything is")
         running_tree.token = command(
             "token", "create", "test", *_scopes(), env={"DIRECTOR_DATABASE_URL": found.database_url}
         )

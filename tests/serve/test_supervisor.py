@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 from pathlib import Path
 
+import dns.edns
+import dns.exception
+import dns.message
+import dns.query
 import pytest
 
 from director.serve import running
 from director.serve.options import ROLES
-from tests.e2e.tree import Tree, command, tree
+from tests.e2e.tree import Tree, command, live_tree, tree
 from tests.serve.processes import alive, children, director, free_port, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.postgres]
@@ -59,6 +64,32 @@ def test_a_role_that_dies_is_started_again(tmp_path: Path) -> None:
 
             wait_for(replaced, why=f"{role} is started again")
             assert all(asked.role_pid(name) == pid for name, pid in before.items() if name != role)
+
+
+def test_dns_workers_share_the_port(tmp_path: Path) -> None:
+    """Two processes answer on one port and say who they are; when one dies the other answers everybody."""
+
+    def who(asked: Tree) -> str | None:
+        query = dns.message.make_query("infer.example.com", "SOA", use_edns=0)
+        query.use_edns(0, options=[dns.edns.GenericOption(dns.edns.OptionType.NSID, b"")])
+        with contextlib.suppress(dns.exception.Timeout):
+            answer = dns.query.udp(query, "127.0.0.1", port=asked.dns, timeout=1)
+            return next((str(option) for option in answer.options if option.otype == dns.edns.OptionType.NSID), None)
+        return None
+
+    def both(asked: Tree) -> bool:
+        return len({who(asked) for _ in range(20)} - {None}) == 2
+
+    def workers(asked: Tree) -> list[int]:
+        return [pid for pid, words in asked.processes().items() if _role(words) == "dns"]
+
+    with live_tree(tmp_path, options=("--dns-workers", "2")) as (asked, _):
+        wait_for(lambda: both(asked), within_s=30, why="both answer")
+        victim = workers(asked)[0]
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: not alive(victim), why="it is gone, and its socket with it")
+        assert all(who(asked) for _ in range(20))
+        wait_for(lambda: both(asked), within_s=30, why="both answer again")
 
 
 def _role(words: str) -> str:
