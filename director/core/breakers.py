@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from director.core import breaker, witnesses
+from director.core import breaker, quality, witnesses
 from director.core.breaker import Seen
 from director.core.observations import Observations
 from director.core.plan import DeploymentKey
 from director.core.policy import Policy
-from director.core.quality import quality
 from director.core.state import DeploymentMemory
 
 
@@ -26,11 +25,12 @@ def turn(
     settings = policy.breaker
     spans = {r.region: r.report.interval_s for r in observations.reports}
     outcomes = witnesses.from_outcomes(observations.outcomes)
+    throttled = witnesses.backpressure(observations.outcomes)
     probes = witnesses.from_probes(observations.probes)
     seen: dict[DeploymentKey, tuple[Seen, ...]] = {}
     out: dict[DeploymentKey, DeploymentMemory] = {}
     for memory in memories:
-        m = memory
+        m = _pressed(memory, throttled.get(memory.key), now_ms)
         own = witnesses.from_report(m.report, spans.get(m.region, 5.0)) if m.region in reported else None
         words = [*([own] if own is not None else []), *outcomes.get(m.key, ()), *probes.get(m.region, ())]
         seen[m.key] = tuple(words)
@@ -44,6 +44,23 @@ def turn(
         out[m.key] = m
     _open(out, seen, policy, now_ms)
     return [out[m.key] for m in memories]
+
+
+TICK_S = 1.0
+"""What outcomes are gathered over: a step's."""
+
+
+def _pressed(memory: DeploymentMemory, seen: witnesses.Backpressure | None, now_ms: int) -> DeploymentMemory:
+    """Takes in what L7s saw turned away. Only upwards: the way down is the reports', which come without it too."""
+    if seen is None:
+        return memory
+    ratio = quality.smooth(memory.throttled_ratio, seen.throttled_ratio, TICK_S)
+    asked_ms = now_ms + round(1000 * seen.retry_after_s) if seen.retry_after_s else 0
+    return structs.replace(
+        memory,
+        throttled_ratio=max(memory.throttled_ratio, ratio),
+        retry_after_ms=max(memory.retry_after_ms, asked_ms),
+    )
 
 
 def _open(
@@ -75,7 +92,7 @@ def _quality(memory: DeploymentMemory, policy: Policy, now_ms: int) -> float:
     model = policy.models.get(memory.model)
     if model is None:
         return 1.0
-    return quality(
+    return quality.quality(
         memory.quality,
         memory.error_ratio,
         memory.throttled_ratio,

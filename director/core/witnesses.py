@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from director.core.breaker import OWN_FIGURES, Seen
 from director.core.observations import Outcome, ProbeResult
@@ -41,6 +42,27 @@ def from_outcomes(outcomes: Iterable[Outcome]) -> Mapping[DeploymentKey, list[Se
     for (key, reporter), (failures, successes) in sorted(counts.items()):
         out.setdefault(key, []).append(Seen(f"outcomes:{reporter}", failures, successes, waits.get((key, reporter))))
     return out
+
+
+class Backpressure(NamedTuple):
+    """How much of what L7s sent a deployment turned away, and for how long it asked to be left alone."""
+
+    throttled_ratio: float
+    retry_after_s: float
+
+
+def backpressure(outcomes: Iterable[Outcome]) -> Mapping[DeploymentKey, Backpressure]:
+    """429 and 503 as the L7s saw them: the region's own words, so that one reporter is enough to believe them."""
+    counts: dict[DeploymentKey, list[float]] = {}
+    for outcome in outcomes:
+        if outcome.outcome == "client":
+            continue
+        sums = counts.setdefault(DeploymentKey(outcome.region, outcome.model, outcome.version), [0.0, 0.0, 0.0])
+        sums[0] += outcome.count
+        if outcome.outcome == "throttled":
+            sums[1] += outcome.count
+            sums[2] = max(sums[2], outcome.retry_after_s or 0.0)
+    return {key: Backpressure(sums[1] / sums[0], sums[2]) for key, sums in counts.items() if sums[1] > 0}
 
 
 def from_probes(probes: Iterable[ProbeResult]) -> Mapping[str, list[Seen]]:

@@ -135,6 +135,24 @@ def test_backpressure_opens_no_breaker() -> None:
     assert world.deployment("r0").retry_after_ms is not None
 
 
+def test_backpressure_that_only_an_l7_sees_lowers_the_share_too() -> None:
+    """D10: the gateway turns requests away that its engines never saw: one L7 is enough to believe its own words."""
+    world = world_of(3)
+    seen = (
+        Outcome("edge-1", "r0", MODEL, "1", "throttled", 60, 10.0),
+        Outcome("edge-1", "r0", MODEL, "1", "ok", 40),
+        Outcome("edge-1", "r0", MODEL, "1", "client", 900),
+    )
+    for _ in range(20):
+        world.outcomes = seen
+        world.tick()
+    assert world.deployment("r0").breaker == "closed"
+    assert world.deployment("r0").quality < 0.8
+    assert world.deployment("r1").quality == 1.0
+    world.run(60)
+    assert world.deployment("r0").quality == 1.0
+
+
 def test_real_errors_open_it_and_its_traffic_moves() -> None:
     """A region that fails 40 % of its requests is out within seconds, and says until when."""
     world = world_of(3)

@@ -108,11 +108,15 @@ class World:
         answer = self.tree.call("POST", f"/regions/{region}/{what}", {"reason": "test", **body})
         assert answer.status == 200, answer
 
-    def breaker(self, region: str, model: str = MODEL) -> str:
+    def deployment(self, region: str, model: str = MODEL) -> dict[str, Any]:
+        """What the plan says of a region's only version of a model."""
         plan = self.tree.call("GET", "/plan").body
         found = [d for d in _deployments(plan) if d["region"] == region and d["model"] == model]
         assert found, plan
-        return str(found[0]["breaker"])
+        return found[0]
+
+    def breaker(self, region: str) -> str:
+        return str(self.deployment(region)["breaker"])
 
     def counted(self, outcome: str) -> float:
         """How many outcomes of a class the director has counted."""
