@@ -21,7 +21,8 @@ th, td { padding: .2rem .7rem; border-bottom: 1px solid #e2e2e2; text-align: rig
 .ok { color: #00704a; } .broken { color: #b3261e; font-weight: 600; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(380px, 1fr)); gap: .4rem; }
 .chart { width: 100%; height: auto; } .title { font-size: 12px; font-weight: 600; }
-.tick { font-size: 9.5px; fill: #555; white-space: pre; } .grid { stroke: #e6e6e6; } .fault { fill: #b3261e; opacity: .08; }
+.tick { font-size: 9.5px; fill: #555; white-space: pre; }
+.grid { stroke: #e6e6e6; } .fault { fill: #b3261e; opacity: .08; }
 details > summary { cursor: pointer; font-weight: 600; margin: .6rem 0; }
 """
 _TTFT_WINDOW_S = 5
