@@ -139,3 +139,22 @@ async def test_keys_rotate(database: Database, postgres_url: str) -> None:
     shown = (await asyncio.to_thread(run, "keys", "list", **env)).stdout
     assert "signs and verifies" in shown
     assert first.keys[first.current].hex() not in shown
+
+
+def test_a_taken_metrics_port_is_named_before_anything_starts(tmp_path: Path) -> None:
+    """One line with the option that chooses another."""
+    import socket
+
+    from director.serve import ports
+    from director.serve.options import Options
+    from tests.serve.processes import free_port
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        options = Options("127.0.0.1", free_port(), "127.0.0.1", free_port(), tmp_path, planner_metrics_port=port)
+        with pytest.raises(ports.PortUnusable, match=rf"{port}.*metrics of planner.*--planner-metrics-port"):
+            ports.check(options)
+        assert str(port) in options.arguments("planner")
+        assert str(port) not in options.arguments("dns")

@@ -21,6 +21,9 @@ PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"
 
 
+TESTS = ("rules_test.yml", "rules_slow_test.yml")
+
+
 def read(name: str) -> Any:
     return YAML(typ="safe").load((PROMETHEUS / name).read_text(encoding="utf-8"))
 
@@ -38,9 +41,9 @@ PANELS = [
 
 @pytest.mark.system
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-@pytest.mark.parametrize("arguments", [("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")])
+@pytest.mark.parametrize("arguments", [("check", "rules", "rules.yml"), ("test", "rules", *TESTS)])
 def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
-    """The rules are valid, and fire when rules_test.yml says so and at no other time."""
+    """The rules are valid, and fire when their tests say so and at no other time."""
     done = subprocess.run(["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -67,8 +70,8 @@ def test_rules_ask_for_what_is_exported(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: rule["alert"])
 def test_each_alert_is_tested_and_has_a_page(alert: dict[str, Any]) -> None:
-    """rules_test.yml sees it fire; docs/operations.md says what it means, what to look at, what to do."""
-    expected = (PROMETHEUS / "rules_test.yml").read_text(encoding="utf-8")
+    """A test sees it fire; docs/operations.md says what it means, what to look at, what to do."""
+    expected = "".join((PROMETHEUS / name).read_text(encoding="utf-8") for name in TESTS)
     assert f'{{alertname="{alert["alert"]}"' in expected
     assert alert["labels"]["severity"] in ("critical", "warning")
     page, _, anchor = alert["annotations"]["runbook"].partition("#")

@@ -36,6 +36,8 @@ class Prometheus:
             with urllib.request.urlopen(f"{self._url}{path}?{urllib.parse.urlencode(query)}", timeout=5) as response:
                 return json.load(response)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:  # it is starting
+                return None
             raise AssertionError(f"{query}: {error.read().decode()}") from error
         except OSError:
             return None
