@@ -38,7 +38,7 @@ WITNESSES_MAX = 64
 """Reporters remembered per deployment; the quietest goes first."""
 
 
-class Tally(Struct, frozen=True, array_like=True):
+class Tally(Struct, frozen=True, array_like=True, gc=False):
     """What one witness saw: accumulated failures, and the successes since the last of them."""
 
     witness: str
@@ -46,7 +46,7 @@ class Tally(Struct, frozen=True, array_like=True):
     run: float = 0.0
 
 
-class BreakerMemory(Struct, frozen=True, array_like=True):
+class BreakerMemory(Struct, frozen=True, array_like=True, gc=False):
     state: BreakerState = "closed"
     until_ms: int = 0
     """End of the open period."""
@@ -59,7 +59,7 @@ class BreakerMemory(Struct, frozen=True, array_like=True):
     tallies: tuple[Tally, ...] = ()
 
 
-class Seen(Struct, frozen=True):
+class Seen(Struct, frozen=True, gc=False):
     """What one witness saw since the last step."""
 
     witness: str

@@ -71,7 +71,7 @@ def utilisation(report: DeploymentReport) -> float | None:
     return part + (waiting / available if available > 0 else 0.0)
 
 
-class Mix(Struct, frozen=True, array_like=True):
+class Mix(Struct, frozen=True, array_like=True, gc=False):
     """How many tokens a generated token brings along: slow averages of rates per second."""
 
     prompt: float = 0.0

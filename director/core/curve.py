@@ -46,7 +46,7 @@ _SAMPLES_MIN = 3
 _WINSOR = 9.0
 
 
-class Curve(Struct, frozen=True, array_like=True):
+class Curve(Struct, frozen=True, array_like=True, gc=False):
     """What is known of one deployment's line. `last` is the occupancy at the newest report; the averages lag behind."""
 
     last: float = -1.0

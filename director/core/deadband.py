@@ -35,7 +35,7 @@ class Band(Struct, frozen=True):
     """After a step, the mean of what was seen since is published: the new level is learnt, not approached."""
 
 
-class Tracker(Struct, frozen=True, array_like=True):
+class Tracker(Struct, frozen=True, array_like=True, gc=False):
     """One followed value. `published` is what the plan says."""
 
     published: float = 0.0

@@ -22,7 +22,7 @@ class DeploymentKey(NamedTuple):
     version: str
 
 
-class OperatorMark(Struct, frozen=True):
+class OperatorMark(Struct, frozen=True, gc=False):
     """An operator's drain or down, as it shows beside what is observed."""
 
     kind: Literal["drain", "down"]
@@ -31,7 +31,7 @@ class OperatorMark(Struct, frozen=True):
     deadline_ms: int | None = None
 
 
-class RegionPlan(Struct, frozen=True):
+class RegionPlan(Struct, frozen=True, gc=False):
     region: str
     freshness: Freshness
     health: Health = "ok"
@@ -40,7 +40,7 @@ class RegionPlan(Struct, frozen=True):
     share_cap: float | None = None
 
 
-class DeploymentPlan(Struct, frozen=True):
+class DeploymentPlan(Struct, frozen=True, gc=False):
     """One candidate as every replica sees it. Rates are tokens/s, ratios 0..1 unless they say otherwise."""
 
     region: str
@@ -88,7 +88,7 @@ class DeploymentPlan(Struct, frozen=True):
         return DeploymentKey(self.region, self.model, self.version)
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, gc=False):
     epoch: int
     previous: int
     term: int

@@ -18,17 +18,17 @@ EngineState = Literal["serving", "loading", "asleep", "draining"]
 CapacitySource = Literal["configured", "estimated"]
 
 
-class Adapters(Struct, frozen=True):
+class Adapters(Struct, frozen=True, gc=False):
     loaded: tuple[str, ...] = ()
     loadable: tuple[str, ...] = ()
 
 
-class Replicas(Struct, frozen=True):
+class Replicas(Struct, frozen=True, gc=False):
     ready: int
     total: int
 
 
-class Stage(Struct, frozen=True):
+class Stage(Struct, frozen=True, gc=False):
     """One of the two halves of a deployment that serves prefill and decode apart."""
 
     max_running: float | None = None
@@ -37,23 +37,23 @@ class Stage(Struct, frozen=True):
     kv_usage: float | None = None
 
 
-class Stages(Struct, frozen=True):
+class Stages(Struct, frozen=True, gc=False):
     prefill: Stage
     decode: Stage
 
 
-class Arrived(Struct, frozen=True):
+class Arrived(Struct, frozen=True, gc=False):
     requests_per_s: float | None = None
     tokens_per_s: float | None = None
 
 
-class Completed(Struct, frozen=True):
+class Completed(Struct, frozen=True, gc=False):
     requests_per_s: float | None = None
     prompt_tokens_per_s: float | None = None
     generation_tokens_per_s: float | None = None
 
 
-class Errors(Struct, frozen=True):
+class Errors(Struct, frozen=True, gc=False):
     """Errors by class, per second. Client errors are shown and never count against a region."""
 
     server: float = 0.0
@@ -63,19 +63,19 @@ class Errors(Struct, frozen=True):
     client: float = 0.0
 
 
-class Ttft(Struct, frozen=True):
+class Ttft(Struct, frozen=True, gc=False):
     p50: float | None = None
     p95: float | None = None
 
 
-class Scraped(Struct, frozen=True):
+class Scraped(Struct, frozen=True, gc=False):
     """How many replicas the figures rest on."""
 
     answered: int
     of: int
 
 
-class DeploymentReport(Struct, frozen=True):
+class DeploymentReport(Struct, frozen=True, gc=False):
     """One model version served in the region. Rates are per second, tokens are prompt and generated alike."""
 
     model: str
@@ -101,7 +101,7 @@ class DeploymentReport(Struct, frozen=True):
     scraped: Scraped | None = None
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, gc=False):
     schema: int
     boot_id: str
     sequence: int

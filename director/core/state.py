@@ -18,7 +18,7 @@ from director.core.report import DeploymentReport, Health
 from director.core.request import RouteKey
 
 
-class ProbeMemory(Struct, frozen=True, array_like=True):
+class ProbeMemory(Struct, frozen=True, array_like=True, gc=False):
     """One replica's view of a region's gateway."""
 
     replica: str
@@ -26,7 +26,7 @@ class ProbeMemory(Struct, frozen=True, array_like=True):
     failures_in_a_row: int = 0
 
 
-class RegionMemory(Struct, frozen=True, array_like=True):
+class RegionMemory(Struct, frozen=True, array_like=True, gc=False):
     region: str
     freshness: Freshness = "unseen"
     received_at_ms: int = 0
@@ -39,7 +39,7 @@ class RegionMemory(Struct, frozen=True, array_like=True):
     probes: tuple[ProbeMemory, ...] = ()
 
 
-class DeploymentMemory(Struct, frozen=True, array_like=True):
+class DeploymentMemory(Struct, frozen=True, array_like=True, gc=False):
     key: DeploymentKey
     report: DeploymentReport
     """What the region last said of it."""
@@ -93,7 +93,7 @@ class DeploymentMemory(Struct, frozen=True, array_like=True):
         return self.key[2]
 
 
-class RouteMemory(Struct, frozen=True, array_like=True):
+class RouteMemory(Struct, frozen=True, array_like=True, gc=False):
     """A route's demand that could go anywhere its policy allows, in the replicas' estimated tokens/s."""
 
     route: RouteKey
@@ -101,7 +101,7 @@ class RouteMemory(Struct, frozen=True, array_like=True):
     quiet_s: float = 0.0
 
 
-class PlannerState(Struct, frozen=True, array_like=True):
+class PlannerState(Struct, frozen=True, array_like=True, gc=False):
     schema: int = 1
     now_ms: int = 0
     regions: tuple[RegionMemory, ...] = ()

@@ -16,7 +16,7 @@ from director.store.database import Database, DatabaseUnavailable
 
 RETENTION_EVERY_S = 60
 
-GC_ALLOCATIONS = 100_000
+GC_ALLOCATIONS = 1_000_000
 """A tick makes some ten structs a deployment and drops as many: looking for cycles among them every 700 allocations
 cost a third of a step over 10,000 deployments, and found none."""
 
