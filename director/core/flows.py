@@ -79,9 +79,14 @@ def flows(
     policy: Policy,
     memo: Memo,
 ) -> list[Flow]:
-    """One flow for each route with demand that the policy still knows and somebody serves."""
+    """One flow for each route with demand that the policy still knows and somebody serves.
+
+    `here` and `deployments` are in the same order, and so are a model's seats and its deployments in the index.
+    """
     index = memo.index = PlanIndex(policy, regions, deployments, memo.index)
-    seats = {name: [here[d.key] for d in model.deployments] for name, model in index.models.items()}
+    seats: dict[str, list[Room]] = {}
+    for room in here.values():
+        seats.setdefault(room.key.model, []).append(room)
     for name, model in index.models.items():
         for room, share_max in zip(seats[name], model.share_max, strict=True):
             room.share_max = share_max

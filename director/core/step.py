@@ -136,7 +136,7 @@ def _admit(
     here = rooms(memories, deployments, by_region, policy, static, dt_s)
     admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
     after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
-    return after_pace, [publish.with_admissions(d, here[d.key]) for d in deployments]
+    return after_pace, [publish.with_admissions(d, here[m.key]) for m, d in zip(memories, deployments, strict=True)]
 
 
 def _remember(
