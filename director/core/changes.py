@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from director.core.events import Event
 from director.core.plan import DeploymentPlan, Plan, RegionPlan
-from director.core.publish import by_key
+from director.core.publish import pairs
 
 SHED_NEWS = 0.05
 """Shedding less than this is in the plan, not in the news."""
@@ -49,9 +49,10 @@ def _regions(last: Plan, plan: Plan, now_ms: int) -> Iterator[Event]:
 
 
 def _deployments(last: Plan, plan: Plan, now_ms: int) -> Iterator[Event]:
-    known = by_key(last)
-    for d in plan.deployments:
-        before = known.pop(d.key, None)
+    both = pairs(last.deployments, plan.deployments)
+    for before, d in both:
+        if before is d:
+            continue
         if before is None:
             yield _event("deployment_appeared", now_ms, f"{d.ready_replicas} replicas ready", d)
             continue
@@ -64,8 +65,12 @@ def _deployments(last: Plan, plan: Plan, now_ms: int) -> Iterator[Event]:
         if before.breaker_held_in != d.breaker_held_in and d.breaker_held_in:
             yield _event("breaker_held_in", now_ms, "too much of the model's capacity is out already", d)
         yield from _shedding(before, d, now_ms)
-    for gone in known.values():
-        yield _event("deployment_gone", now_ms, "the region no longer lists it", gone)
+    if len(last.deployments) == len(both) and all(before is not None for before, _ in both):
+        return
+    here = {d.key for d in plan.deployments}
+    for gone in last.deployments:
+        if gone.key not in here:
+            yield _event("deployment_gone", now_ms, "the region no longer lists it", gone)
 
 
 def _shedding(before: DeploymentPlan, d: DeploymentPlan, now_ms: int) -> Iterator[Event]:

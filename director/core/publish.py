@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from director.core.plan import DeploymentKey, DeploymentPlan, Plan, RegionPlan
+from director.core.plan import DeploymentPlan, Plan, RegionPlan
 from director.core.room import Room
 
 ADMISSION_STEP = 0.005
@@ -45,8 +45,7 @@ def assemble(
 ) -> Plan | None:
     """The next plan, or None when nothing published differs from the last."""
     if last is not None:
-        known = {d.key: d for d in last.deployments}
-        deployments = [_steady(known.get(d.key), d) for d in deployments]
+        deployments = [_steady(before, d) for before, d in pairs(last.deployments, deployments)]
     previous = max(previous_epoch, last.epoch if last is not None else 0)
     plan = Plan(
         epoch=max(previous + 1, now_ms // 1000),
@@ -66,6 +65,8 @@ def _steady(last: DeploymentPlan | None, new: DeploymentPlan) -> DeploymentPlan:
     """The last published values where the new ones differ only within the steps above."""
     if last is None or last == new:
         return last or new
+    if not _close(last, new):
+        return new
     kept = structs.replace(
         new,
         offered_tokens_per_s=last.offered_tokens_per_s,
@@ -79,7 +80,7 @@ def _steady(last: DeploymentPlan | None, new: DeploymentPlan) -> DeploymentPlan:
         admit_overload=last.admit_overload,
         release=last.release,
     )
-    return last if kept == last and _close(last, new) else new
+    return last if kept == last else new
 
 
 def _close(last: DeploymentPlan, new: DeploymentPlan) -> bool:
@@ -109,5 +110,15 @@ def _same_rounds(last: tuple[float, ...], new: tuple[float, ...]) -> bool:
     return len(last) == len(new) and all(_same_ratio(a, b) for a, b in zip(last, new, strict=True))
 
 
-def by_key(plan: Plan) -> dict[DeploymentKey, DeploymentPlan]:
-    return {d.key: d for d in plan.deployments}
+def pairs(
+    last: Sequence[DeploymentPlan], new: Sequence[DeploymentPlan]
+) -> list[tuple[DeploymentPlan | None, DeploymentPlan]]:
+    """Each new deployment with what it was before. As a rule the same ones stand in the same places."""
+    if len(last) == len(new) and all(map(_same_place, last, new)):
+        return list(zip(last, new, strict=True))
+    known = {d.key: d for d in last}
+    return [(known.get(d.key), d) for d in new]
+
+
+def _same_place(a: DeploymentPlan, b: DeploymentPlan) -> bool:
+    return a.region == b.region and a.model == b.model and a.version == b.version

@@ -34,16 +34,27 @@ class Reach:
 class ModelIndex:
     """One model's deployments, with what holds for every route alike."""
 
-    __slots__ = ("_signature", "deployments", "eligible", "lasting", "rankings", "share_max", "stamp", "versions")
+    __slots__ = (
+        "_eligible",
+        "_regions",
+        "_signature",
+        "deployments",
+        "lasting",
+        "rankings",
+        "share_max",
+        "stamp",
+        "versions",
+    )
 
     def __init__(
         self, deployments: Sequence[DeploymentPlan], regions: dict[str, RegionPlan], previous: ModelIndex | None
     ) -> None:
         self.deployments = tuple(deployments)
-        standing = [Candidate(d.region, None, regions[d.region], d, 0.0) for d in self.deployments]
-        self.lasting = tuple([operators.reject_down(c, None) is None for c in standing])
-        self.eligible = tuple([all(reject(c, None) is None for reject in BY_STATE) for c in standing])
-        self.share_max = _caps(self.deployments, self.eligible, regions)
+        self._regions = regions
+        self._eligible: tuple[bool, ...] | None = None
+        down = {name for name, r in regions.items() if operators.reject_down(Candidate(name, None, r, None, 0.0), None)}
+        self.lasting = tuple([d.region not in down for d in self.deployments])
+        self.share_max = self._caps(regions)
         self.versions = frozenset(d.version for d in self.deployments)
         self._signature = (
             tuple([(d.region, d.version, d.service_ms, d.adapters_loaded, d.adapters_loadable) for d in deployments]),
@@ -54,6 +65,27 @@ class ModelIndex:
         self.rankings: dict[tuple[str, str, str | None], list[tuple[float, int]]] = (
             previous.rankings if same and previous is not None else {}
         )
+
+    @property
+    def eligible(self) -> tuple[bool, ...]:
+        """Which may take new sessions, whatever the route. Worked out when first asked: the planner never does."""
+        if self._eligible is None:
+            standing = [Candidate(d.region, None, self._regions[d.region], d, 0.0) for d in self.deployments]
+            self._eligible = tuple([all(reject(c, None) is None for reject in BY_STATE) for c in standing])
+        return self._eligible
+
+    def _caps(self, regions: dict[str, RegionPlan]) -> tuple[float, ...]:
+        """An operator's cap for each deployment; versions in one region share the region's."""
+        if all(region.share_cap is None for region in regions.values()):
+            return (1.0,) * len(self.deployments)
+        count: dict[str, int] = {}
+        for d, usable in zip(self.deployments, self.eligible, strict=True):
+            count[d.region] = count.get(d.region, 0) + usable
+        caps = []
+        for d in self.deployments:
+            cap = regions[d.region].share_cap
+            caps.append(1.0 if cap is None else cap / max(1, count[d.region]))
+        return tuple(caps)
 
 
 class PlanIndex:
@@ -150,19 +182,3 @@ class PlanIndex:
             ranked.append((near.near_ms, i))
         ranked.sort()
         return ranked
-
-
-def _caps(
-    deployments: tuple[DeploymentPlan, ...], eligible: tuple[bool, ...], regions: dict[str, RegionPlan]
-) -> tuple[float, ...]:
-    """An operator's cap for each deployment; versions in one region share the region's."""
-    if all(region.share_cap is None for region in regions.values()):
-        return (1.0,) * len(deployments)
-    count: dict[str, int] = {}
-    for d, usable in zip(deployments, eligible, strict=True):
-        count[d.region] = count.get(d.region, 0) + usable
-    caps = []
-    for d in deployments:
-        cap = regions[d.region].share_cap
-        caps.append(1.0 if cap is None else cap / max(1, count[d.region]))
-    return tuple(caps)
