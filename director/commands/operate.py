@@ -19,6 +19,8 @@ def _regions(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 region_argument = click.argument("region", shell_complete=_regions)
 reason_option = click.option("--reason", required=True, help="Why, for the event that others will read.")
 
+ending_reason_option = click.option("--reason", help="Why, for the event that others will read.")
+
 
 @click.command("drain")
 @region_argument
@@ -36,11 +38,11 @@ def drain_command(region: str, deadline_s: float | None, reason: str, as_json: b
 
 @click.command("undrain")
 @region_argument
-@reason_option
+@ending_reason_option
 @json_option
-def undrain_command(region: str, reason: str, as_json: bool) -> None:
+def undrain_command(region: str, reason: str | None, as_json: bool) -> None:
     """End a drain of REGION. Its share comes back at the pace of `recovery_per_s`."""
-    _say(_set(region, "undrain", {"reason": reason}), as_json, f"{region} drains no more", f"{region} did not drain")
+    _say(_set(region, "undrain", _why(reason)), as_json, f"{region} drains no more", f"{region} did not drain")
 
 
 @click.command("down")
@@ -54,11 +56,11 @@ def down_command(region: str, reason: str, as_json: bool) -> None:
 
 @click.command("up")
 @region_argument
-@reason_option
+@ending_reason_option
 @json_option
-def up_command(region: str, reason: str, as_json: bool) -> None:
+def up_command(region: str, reason: str | None, as_json: bool) -> None:
     """End a `down` of REGION."""
-    _say(_set(region, "up", {"reason": reason}), as_json, f"{region} is up", f"{region} was not down")
+    _say(_set(region, "up", _why(reason)), as_json, f"{region} is up", f"{region} was not down")
 
 
 @click.command("cap")
@@ -73,6 +75,11 @@ def cap_command(region: str, share: float | None, uncap: bool, reason: str, as_j
         raise click.UsageError("give either SHARE, 0 to 1, or --none")
     done = f"{region} is capped at {share:.0%}" if share is not None else f"{region} has no cap"
     _say(_set(region, "cap", {"share": share, "reason": reason}), as_json, done, f"{region} had no cap")
+
+
+def _why(reason: str | None) -> dict[str, Any]:
+    """Ending something needs no reason: what was set had one."""
+    return {} if reason is None else {"reason": reason}
 
 
 def _set(region: str, verb: str, body: dict[str, Any]) -> Any:
