@@ -38,7 +38,9 @@ TURNOVER_UNKNOWN_S = 30.0
 """Taken for a request's life where a report does not say how many ended."""
 ASSUMED_TOKENS_PER_S_PER_SLOT = 60.0
 """Where nothing was ever measured or configured anywhere: about what a busy slot of a 70B model does."""
-RATE_BAND = Band(fast_s=15.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.03, learning_s=180.0)
+RATE_BAND = Band(fast_s=15.0, slow_s=180.0, sigmas=10.0, floor_ratio=0.03, learning_s=180.0)
+"""Wide, because neighbouring samples share an occupancy reading, and their differences show half of their noise; slow,
+because an engine that moves along its curve is told apart (`Reading.moved`) and does not wait for this."""
 
 Source = Literal["configured", "estimated", "median", "none"]
 

@@ -73,6 +73,9 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
         # A step: the averages would drag the old level along, so they start again with this sample.
         published, fast, slow, seen_s = fast, sample, sample, dt_s
+    elif tracker.seen_s < band.learning_s <= seen_s:
+        # Learnt: what stands for the hours to come is the best figure there is, not the last that left the floor.
+        published = slow
     elif abs(slow - published) > (
         floor if seen_s < band.learning_s else max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor)
     ):

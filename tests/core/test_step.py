@@ -29,7 +29,7 @@ def test_a_quiet_hour_makes_no_plan_and_no_event() -> None:
     """D20: with nothing changing, the heartbeat alone is left."""
     world = two_regions()
     world.demand[route_to()] = 500.0
-    world.run(120)
+    world.run(300)
     plans, events = len(world.plans), len(world.events)
     world.run(3600)
     assert (len(world.plans), len(world.events)) == (plans, events)
