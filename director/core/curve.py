@@ -47,7 +47,8 @@ _WINSOR = 9.0
 
 
 class Curve(Struct, frozen=True, array_like=True, gc=False):
-    """What is known of one deployment's line. `last` is the occupancy at the newest report; the averages lag behind."""
+    """What is known of one deployment's line. `last` are the slots occupied at the newest report: not a ratio, so that
+    replicas may come and go between two reports; the averages lag behind."""
 
     last: float = -1.0
     before_last: float = -1.0
@@ -71,14 +72,15 @@ class Reading(NamedTuple):
 
 def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, target: float, dt_s: float) -> Reading:
     """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it."""
-    if curve.last < 0.0:
-        return Reading(_with(curve, last=occupancy), None, moved=False)
-    mean = (curve.last + occupancy) / 2.0
-    if min(mean, occupancy) < OCCUPANCY_MIN or slots <= 0.0 or generated_per_s < RATE_MIN * slots:
-        return Reading(_with(curve, last=occupancy), None, moved=False)
+    occupied = occupancy * slots
+    if curve.last < 0.0 or slots <= 0.0:
+        return Reading(_with(curve, last=occupied), None, moved=False)
+    mean = (curve.last + occupied) / 2.0 / slots
+    if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s < RATE_MIN * slots:
+        return Reading(_with(curve, last=occupied), None, moved=False)
     pace = mean * slots / generated_per_s
     if curve.samples == 0:
-        first = _with(curve, last=occupancy, occupancy=mean, pace=pace, samples=1)
+        first = _with(curve, last=occupied, occupancy=mean, pace=pace, samples=1)
         return Reading(first, _at_target(pace, mean, first.bend, target), moved=False)
     apart = mean - curve.occupancy
     moved = (
@@ -92,12 +94,12 @@ def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, t
     a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (curve.samples + 1))
     noise = curve.noise
     if curve.before_last >= 0.0:
-        swerve = (occupancy - 2.0 * curve.last + curve.before_last) ** 2 / 6.0
+        swerve = ((occupied - 2.0 * curve.last + curve.before_last) / slots) ** 2 / 6.0
         # A move is not noise: it counts no more than the noise known so far, and one jump no more than a little.
         swerve = min(swerve, noise if moved else max(_WINSOR * noise, MOVED_MIN**2 / 4.0))
         noise += a_noise * (swerve - noise)
     following = Curve(
-        last=occupancy,
+        last=occupied,
         before_last=curve.last,
         occupancy=curve.occupancy + a * apart,
         noise=noise,

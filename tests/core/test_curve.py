@@ -124,3 +124,10 @@ def test_a_start_up_is_forgotten_when_the_slots_have_turned_over() -> None:
     flat = 100.0 * (1.0 - known.curve.bend * (TARGET - 0.5))
     assert known.mix.balanced
     assert known.rate.published == pytest.approx(flat, rel=0.05)
+
+
+def test_lost_replicas_do_not_make_the_others_look_fast() -> None:
+    """Half the slots are gone between two reports: what ran is now twice as much of what is left."""
+    curve = follow([0.5] * 30, 0.0)[-1].curve
+    reading = read(curve, 1.0, SLOTS / 2, 500.0, TARGET, 5.0)
+    assert reading.rate == pytest.approx(10.0, rel=0.02)
