@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from director.core.decision import Rejection
-from director.core.filters import Candidate, RouteContext, first_rejection, freshness, readiness
-from director.core.filters import breaker as breaker_filter
+from director.core.filters import Candidate, RouteContext, first_rejection
 from director.core.geo import RoundTrips
 from director.core.nearness import Nearness, RttSource, nearness
 from director.core.plan import DeploymentPlan, Freshness, RegionPlan
@@ -32,9 +31,6 @@ class Judged(Struct, frozen=True):
     rtt_source: RttSource
     nearness: Nearness | None
     """None where there is no deployment to be near to."""
-    drain_until_ms: int | None = None
-    affinity_only: bool = False
-    """Drains, and is otherwise fine: valid tokens enter until `drain_until_ms` (None: until it ends)."""
 
     @property
     def eligible(self) -> bool:
@@ -99,21 +95,4 @@ def _judge_one(
         if deployment is not None
         else None
     )
-    affinity_only = rejection is not None and rejection.code == "draining" and _fine_but_draining(candidate, route)
-    mark = candidate.observed.operator
-    drain_until_ms = mark.deadline_ms if mark is not None and mark.kind == "drain" else None
-    return Judged(
-        candidate.region, deployment, rejection, rtt[0], rtt[1], near, drain_until_ms, affinity_only=affinity_only
-    )
-
-
-_AFTER_DRAINING = (
-    freshness.reject_lost,
-    readiness.reject_not_ready,
-    readiness.reject_unhealthy,
-    breaker_filter.reject,
-)
-
-
-def _fine_but_draining(candidate: Candidate, route: RouteContext) -> bool:
-    return all(reject(candidate, route) is None for reject in _AFTER_DRAINING)
+    return Judged(candidate.region, deployment, rejection, rtt[0], rtt[1], near)

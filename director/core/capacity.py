@@ -15,9 +15,7 @@ such balance; that start-up is measured by the plain sums, and forgotten when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import exp
-from statistics import median
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -178,11 +176,6 @@ def rate_per_slot(measured: Tracker, report: DeploymentReport, model_median: flo
     if model_median is not None:
         return model_median, "median"
     return ASSUMED_TOKENS_PER_S_PER_SLOT, "none"
-
-
-def median_rate(rates: Iterable[float]) -> float | None:
-    known = sorted(rates)
-    return median(known) if known else None
 
 
 def _stage_occupancy(stage: Stage) -> float | None:

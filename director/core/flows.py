@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from director.core.candidates import objective
+from director.core.filters import takes_new_sessions
 from director.core.plan import DeploymentKey, DeploymentPlan, RegionPlan
 from director.core.policy import Policy
 from director.core.ranking import PlanIndex, Reach
@@ -44,7 +45,7 @@ def rooms(
         out[memory.key] = Room(
             key=memory.key,
             capacity=deployment.capacity_tokens_per_s * deployment.trim,
-            usable=usable(deployment, region),
+            usable=takes_new_sessions(region, deployment),
             fresh=region.freshness == "fresh" or static,
             trial_ratio=policy.breaker.trial_ratio if half_open else None,
             pinned=memory.pinned.published * memory.kappa + memory.background.published,
@@ -56,19 +57,6 @@ def rooms(
             capacity_now=deployment.capacity_tokens_per_s,
         )
     return out
-
-
-def usable(deployment: DeploymentPlan, region: RegionPlan) -> bool:
-    """Whether any route may send new sessions there: the filters that look at neither tenant nor request."""
-    return (
-        region.freshness in ("fresh", "stale")
-        and region.operator is None
-        and region.health != "down"
-        and region.gateway != "down"
-        and deployment.state == "serving"
-        and deployment.ready_replicas > 0
-        and deployment.breaker != "open"
-    )
 
 
 def flows(

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from director.core.candidates import context, objective
-from director.core.filters import BY_RULE, BY_STATE, Candidate, RouteContext, availability, distance, operators
+from director.core.filters import (
+    BY_RULE,
+    Candidate,
+    RouteContext,
+    availability,
+    distance,
+    operators,
+    takes_new_sessions,
+)
 from director.core.geo import RoundTrips
 from director.core.nearness import nearness
 from director.core.plan import DeploymentPlan, RegionPlan
@@ -70,8 +78,7 @@ class ModelIndex:
     def eligible(self) -> tuple[bool, ...]:
         """Which may take new sessions, whatever the route. Worked out when first asked: the planner never does."""
         if self._eligible is None:
-            standing = [Candidate(d.region, None, self._regions[d.region], d, 0.0) for d in self.deployments]
-            self._eligible = tuple([all(reject(c, None) is None for reject in BY_STATE) for c in standing])
+            self._eligible = tuple([takes_new_sessions(self._regions[d.region], d) for d in self.deployments])
         return self._eligible
 
     def _caps(self, regions: dict[str, RegionPlan]) -> tuple[float, ...]:

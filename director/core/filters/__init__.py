@@ -12,6 +12,7 @@ from collections.abc import Callable
 from director.core.decision import Rejection
 from director.core.filters import availability, breaker, distance, freshness, operators, readiness, residency, tenant
 from director.core.filters.candidate import Candidate, RouteContext
+from director.core.plan import DeploymentPlan, RegionPlan
 
 Filter = Callable[[Candidate, RouteContext], Rejection | None]
 StateFilter = Callable[[Candidate, RouteContext | None], Rejection | None]
@@ -47,4 +48,26 @@ def first_rejection(candidate: Candidate, route: RouteContext) -> Rejection | No
     return None
 
 
-__all__ = ["BY_RULE", "BY_SERVICE", "BY_STATE", "FILTERS", "Candidate", "Filter", "RouteContext", "first_rejection"]
+def takes_new_sessions(observed: RegionPlan, deployment: DeploymentPlan) -> bool:
+    """Whether a deployment as it is may be sent new sessions, whatever the route: no state filter rejects it.
+
+    The planner admits by this and replicas pick by it: they must not differ.
+    """
+    candidate = Candidate(deployment.region, None, observed, deployment, 0.0)
+    for reject in BY_STATE:  # noqa: SIM110  a generator costs twice this, for each deployment and tick
+        if reject(candidate, None) is not None:
+            return False
+    return True
+
+
+__all__ = [
+    "BY_RULE",
+    "BY_SERVICE",
+    "BY_STATE",
+    "FILTERS",
+    "Candidate",
+    "Filter",
+    "RouteContext",
+    "first_rejection",
+    "takes_new_sessions",
+]
