@@ -158,10 +158,11 @@ def report(sequence: int, health: str | None = None) -> dict[str, Any]:
                 "model": MODEL,
                 "version": "2026-08-14",
                 "replicas": {"ready": 8, "total": 8},
-                "max_running": 2_000,
-                "running": 10,
+                "max_running": 20_000,
+                "running": 100,
                 "waiting": 0,
-                "capacity_tokens_per_s": 350_000,
+                # More than an unpaced load asks on any machine: a full fleet refuses, rightly, and that is not the test.
+                "capacity_tokens_per_s": 35_000_000,
                 "capacity_source": "configured",
             }
         ],
