@@ -8,7 +8,7 @@ planner computes what fits (feed-forward), and only a slow trim looks at utilisa
     admit_captive   (budget - pinned) ÷ captive
     admit_home      (budget - pinned - captive) ÷ (offered - captive)
     headroom        overflow_target · capacity · trim - pinned - offered; closed while admit_home < 1
-    relief          the same for deployments that only slow start holds back
+    relief          the same for deployments that only slow start holds back, or whose slots stand empty (`filling`)
     overload        to overload_ceiling · capacity · trim, for what nobody else takes
 
 The rounds of overflow, relief and overload run over all routes at once here, and publish a fraction per round, which
@@ -25,6 +25,8 @@ from director.core.room import Flow, Room
 from director.core.settle import settle
 
 FULL = 1.0 - 1e-9
+FILL_S = 6.0
+"""Slots that stand empty are filled within about this: a report and its interval, so that one is seen while it fills."""
 
 
 def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: Planner) -> None:
@@ -102,13 +104,20 @@ def _open_for_guests(room: Room, settings: Planner) -> None:
 
 
 def _relief(room: Room, settings: Planner) -> float:
-    """What slow start alone holds back: given only when the alternative is a refusal or an overload."""
+    """What slow start alone holds back, and what slots that stand empty can hold for a while: given only when the
+    alternative is a refusal or an overload.
+    """
     if not (room.usable and room.fresh) or room.trial_ratio is not None:
         return 0.0
     full = room.admit_home_raw >= FULL
     paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
     target = settings.overflow_target if full else settings.home_target
-    return max(0.0, target * room.capacity - room.taken) if paced else 0.0
+    if paced:
+        return max(0.0, target * room.capacity - room.taken)
+    if not room.filling.known or room.filling.now >= target:
+        return 0.0
+    faster = max(1.0, room.life_s / FILL_S)
+    return max(0.0, (target + (target - room.filling.now) * faster) * room.capacity - room.taken)
 
 
 def _to_ceiling(room: Room, settings: Planner) -> float:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from director.core.curve import OCCUPANCY_MIN, Curve, read
 from director.core.deadband import Band, Tracker, observe, restart
+from director.core.filling import Filling
 from director.core.report import DeploymentReport, Stage
 
 SLOTS_PER_REPLICA = 256.0
@@ -147,14 +148,16 @@ def idle(report: DeploymentReport) -> bool:
     return part is not None and part < OCCUPANCY_MIN and not report.waiting
 
 
-def learn(known: Learnt, report: DeploymentReport, dt_s: float, home_target: float) -> Learnt:
-    """Take one report into what is known of the deployment's rate."""
+def learn(
+    known: Learnt, report: DeploymentReport, dt_s: float, home_target: float, foreseen: Filling = Filling()
+) -> Learnt:
+    """Take one report into what is known of the deployment's rate. `foreseen`: how it should have filled meanwhile."""
     rate, curve, mix = known
     part, done, available = occupancy(report), report.completed, slots(report)
     following = follow_mix(mix, report, dt_s)
     if part is None or done is None or done.generation_tokens_per_s is None or available <= 0.0:
         return Learnt(rate, curve, following)
-    reading = read(curve, part, available, done.generation_tokens_per_s, home_target, dt_s)
+    reading = read(curve, part, available, done.generation_tokens_per_s, home_target, dt_s, foreseen)
     if reading.rate is None:
         return Learnt(rate, reading.curve, following)
     sample = reading.rate * following.tokens_per_generated

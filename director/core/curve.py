@@ -15,8 +15,8 @@ that moved along its curve is not a noisy engine. Every other sample is carried 
 far. Before anything was learnt a modest bend is assumed: wrong for an engine that does not slow down, it sheds a little
 early until the first report of a surge; none at all would overrun the others.
 
-Hard cases: completions belong to an interval and occupancy is read at its end, so the mean of both ends is used, or a
-filling engine would look slow. Only generated tokens count here: prompts are counted on arrival (see `capacity`).
+Hard cases: completions belong to an interval and occupancy is read at its end, so the mean of both ends is used, bowed as
+`filling` knows, or a filling engine would look slow. Only generated tokens count here: prompts are counted on arrival (see `capacity`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from math import exp, sqrt
 from typing import NamedTuple
 
 from msgspec import Struct, structs
+
+from director.core.filling import Filling
 
 BEND_UNKNOWN = 0.4
 BEND_MAX = 1.05
@@ -41,6 +43,8 @@ OCCUPANCY_MIN = 0.05
 """Below this a sample says nothing: one request more or less would change it by half."""
 RATE_MIN = 1e-3
 """Tokens/s per slot: an engine that makes less hangs, which its timeouts tell and its rate cannot."""
+SWING_MAX = 0.5
+"""A batch that changed by this much of itself between two reports: when is known too poorly to say what the mean was."""
 NOISE_S = 120.0
 _SAMPLES_MIN = 3
 _WINSOR = 9.0
@@ -70,13 +74,19 @@ class Reading(NamedTuple):
     """The engine is elsewhere on its line than it was: the rate is news, not noise."""
 
 
-def read(curve: Curve, occupancy: float, slots: float, generated_per_s: float, target: float, dt_s: float) -> Reading:
-    """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it."""
+def read(
+    curve: Curve, occupancy: float, slots: float, generated_per_s: float, target: float, dt_s: float, foreseen: Filling = Filling()
+) -> Reading:  # fmt: skip
+    """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it; `foreseen` is
+    how the batch should have filled meanwhile.
+    """
     occupied = occupancy * slots
     if curve.last < 0.0 or slots <= 0.0:
         return Reading(_with(curve, last=occupied), None, moved=False)
-    mean = (curve.last + occupied) / 2.0 / slots
+    mean = min(1.0, max(0.0, (curve.last + occupied) / 2.0 / slots + foreseen.bow))
     if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s < RATE_MIN * slots:
+        return Reading(_with(curve, last=occupied), None, moved=False)
+    if abs(occupied - curve.last) > SWING_MAX * mean * slots:
         return Reading(_with(curve, last=occupied), None, moved=False)
     pace = mean * slots / generated_per_s
     if curve.samples == 0:

@@ -18,6 +18,7 @@ from msgspec import Struct
 NOISE_S = 300.0
 """How long the noise estimate remembers. An estimate from few samples errs by itself: with 120 s and reports each 5 s,
 6 σ of it were crossed by noise once in six hours, with 300 s once in ten."""
+GROWN_MAX = 10.0
 _WINSOR = 9.0
 _WARM_SAMPLES = 8
 
@@ -31,6 +32,9 @@ class Band(Struct, frozen=True):
     floor_ratio: float
     floor: float = 0.0
     """The same in the value's own unit."""
+    counted: bool = False
+    """A count, whose variance grows with it (Poisson): after a step up, noise remembered from below would be crossed by
+    chance."""
     learning_s: float = 6.0
     """After a step, the mean of what was seen since is published: the new level is learnt, not approached."""
 
@@ -72,6 +76,8 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     published = tracker.published
     if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
         # A step: the averages would drag the old level along, so they start again with this sample.
+        if band.counted and 0.0 < published < fast:
+            noise *= min(GROWN_MAX, fast / published)
         published, fast, slow, seen_s = fast, sample, sample, dt_s
     elif tracker.seen_s < band.learning_s <= seen_s:
         # Learnt: what stands for the hours to come is the best figure there is, not the last that left the floor.

@@ -15,7 +15,7 @@ Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import exp
+from math import exp, sqrt
 from typing import NamedTuple
 
 from msgspec import structs
@@ -26,7 +26,8 @@ from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
 from director.core.state import DeploymentMemory, RouteMemory
 
-DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=5.0, floor_ratio=0.02, floor=1.0)
+DEMAND_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=6.0, floor_ratio=0.02, floor=1.0, counted=True)
+PINNED_BAND = Band(fast_s=3.0, slow_s=15.0, sigmas=4.0, floor_ratio=0.02, floor=1.0)
 REPLICA_HELD_MS = 3_000
 ROUTE_QUIET_S = 120.0
 """A route without demand for this long is forgotten."""
@@ -39,8 +40,10 @@ DECIDED_FAST_S = 10.0
 STEADY = 0.12
 """Decisions are steady while their fast and slow averages differ by no more than this part."""
 ARRIVAL_BAND = Band(fast_s=8.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.15)
-KAPPA_STEP = 0.05
-"""κ is republished when it has moved by this part of itself."""
+KAPPA_STEP, KAPPA_SIGMAS = 0.05, 6.0
+"""κ is republished when it has moved by this part of itself, and by so many of its own standard errors."""
+RATIO_NOISE_S = 300.0
+RATIO_WINSOR = 9.0
 NEWCOMER_S = 6.0
 """A plan reaches every replica well within this, and a report's span ends."""
 DECIDED_MIN_TOKENS_PER_S = 1.0
@@ -95,7 +98,7 @@ def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s:
     """Move a deployment's pinned demand on, and count what was decided into it since its last report."""
     tracker: Tracker = memory.pinned
     if pinned > 0 or tracker.known:
-        tracker = observe(tracker, pinned, dt_s, DEMAND_BAND)
+        tracker = observe(tracker, pinned, dt_s, PINNED_BAND)
     return structs.replace(memory, pinned=tracker, decided_since_report=memory.decided_since_report + decided * dt_s)
 
 
@@ -111,12 +114,15 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
     counted = Counted(memory.arrived_tokens, memory.decided_tokens, memory.decided_fast, memory.arrivals)
     counted = _count(counted, arrived_tokens_per_s, decided_per_s, span_s, counted_s - NEWCOMER_S, memory.kappa)
     kappa, unexplained = memory.kappa, 0.0
+    ratio, noise = _ratio(memory, arrived_tokens_per_s, decided_per_s, span_s)
     arrived, decided = counted.arrived, counted.decided
     if decided >= DECIDED_MIN_TOKENS_PER_S and arrived > 0:
         steady = abs(counted.decided_fast - decided) <= STEADY * decided
         if kappa <= KAPPA_SHARED or steady:
             raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
-            kappa = raw if abs(raw - kappa) > KAPPA_STEP * kappa else kappa
+            a = 1.0 - exp(-span_s / KAPPA_S)
+            gap = max(KAPPA_STEP, KAPPA_SIGMAS * sqrt(noise * a / (2.0 - a)))
+            kappa = raw if abs(raw - kappa) > gap * kappa else kappa
         unexplained = max(0.0, arrived - KAPPA_MAX * decided)
     elif decided < DECIDED_MIN_TOKENS_PER_S:
         unexplained = arrived
@@ -129,8 +135,23 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
         decided_since_report=0.0,
         counted_s=counted_s,
         kappa=kappa,
+        ratio_last=ratio,
+        ratio_noise=noise,
         background=observe(memory.background, unexplained, span_s, DEMAND_BAND),
     )
+
+
+def _ratio(memory: DeploymentMemory, arrived: float, decided: float, span_s: float) -> tuple[float, float]:
+    """The span's own ratio to κ, and the variance of such ratios. A jump counts no more than a few of those known."""
+    if decided < DECIDED_MIN_TOKENS_PER_S:
+        return memory.ratio_last, memory.ratio_noise
+    ratio = arrived / (decided * memory.kappa)
+    if memory.ratio_last < 0.0:
+        return ratio, 0.0
+    jump = (ratio - memory.ratio_last) ** 2 / 2.0
+    if memory.ratio_noise > 0.0:
+        jump = min(jump, RATIO_WINSOR * max(memory.ratio_noise, KAPPA_STEP**2))
+    return ratio, memory.ratio_noise + (1.0 - exp(-span_s / RATIO_NOISE_S)) * (jump - memory.ratio_noise)
 
 
 class Counted(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from director.core import capacity, quality
+from director.core import capacity, filling, quality
 from director.core.curve import Curve, forget_last
 from director.core.deadband import Band, Tracker, observe
 from director.core.demand import correct
@@ -95,7 +95,7 @@ def _take_deployment(
     if memory.limited_s > capacity.KEPT_OUT_S and capacity.idle(report):
         # A figure that keeps everybody out could never be disproved.
         known = capacity.Learnt(Tracker(), Curve(), memory.mix)
-    learnt = capacity.learn(known, report, span_s, policy.planner.home_target)
+    learnt = capacity.learn(known, report, span_s, policy.planner.home_target, memory.filling)
     failed, throttled = quality.ratios(report)
     return structs.replace(
         memory,
@@ -105,6 +105,7 @@ def _take_deployment(
         rate_per_slot=learnt.rate,
         curve=learnt.curve,
         utilisation=used,
+        filling=filling.reported(memory.filling, used),
         error_ratio=quality.smooth(memory.error_ratio, failed, span_s),
         throttled_ratio=quality.smooth(memory.throttled_ratio, throttled, span_s),
         retry_after_ms=_retry_after_ms(memory, report, at_ms),

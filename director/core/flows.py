@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from director.core import filling
 from director.core.candidates import objective
 from director.core.filters import takes_new_sessions
 from director.core.plan import DeploymentKey, DeploymentPlan, RegionPlan
@@ -33,6 +34,7 @@ def rooms(
     memories: Sequence[DeploymentMemory],
     deployments: Sequence[DeploymentPlan],
     regions: Mapping[str, RegionPlan],
+    decided: Mapping[DeploymentKey, float],
     policy: Policy,
     static: bool,
     dt_s: float,
@@ -42,9 +44,11 @@ def rooms(
     for memory, deployment in zip(memories, deployments, strict=True):
         region = regions[memory.region]
         half_open = memory.breaker.state == "half_open"
+        capacity = deployment.capacity_tokens_per_s * deployment.trim
+        sent = decided.get(memory.key, 0.0) * memory.kappa + memory.background.published
         out[memory.key] = Room(
             key=memory.key,
-            capacity=deployment.capacity_tokens_per_s * deployment.trim,
+            capacity=capacity,
             usable=takes_new_sessions(region, deployment),
             fresh=region.freshness == "fresh" or static,
             trial_ratio=policy.breaker.trial_ratio if half_open else None,
@@ -55,6 +59,8 @@ def rooms(
             admit_rise_max=policy.planner.recovery_per_s * dt_s,
             capacity_well=deployment.capacity_well_tokens_per_s,
             capacity_now=deployment.capacity_tokens_per_s,
+            filling=filling.moved_on(memory.filling, sent, capacity, memory.report, dt_s),
+            life_s=filling.life_s(memory.report),
         )
     return out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from director.core.filling import Filling
 from director.core.plan import DeploymentKey
 from director.core.rounds import Lane
 
@@ -28,6 +29,10 @@ class Room(Struct):
     capacity_well: float = 0.0
     capacity_now: float = 0.0
     """As published: without the trim."""
+    filling: Filling = Filling()
+    """The slots in use by now."""
+    life_s: float = 0.0
+    """How long a request stays."""
     share_max: float = 1.0
     """An operator's cap on any route."""
     free: float = 0.0

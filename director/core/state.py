@@ -12,6 +12,7 @@ from director.core.breaker import BreakerMemory
 from director.core.capacity import Mix
 from director.core.curve import Curve
 from director.core.deadband import Tracker
+from director.core.filling import Filling
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey, Freshness, Plan
 from director.core.report import DeploymentReport, Health
@@ -79,6 +80,12 @@ class DeploymentMemory(Struct, frozen=True, array_like=True, gc=False):
     """Arrivals that the region reports, tokens/s: a step in them is demand when decisions are steady."""
     limited_s: float = 0.0
     """How long capacity has been what limits it."""
+    ratio_last: float = -1.0
+    """Arrivals ÷ decisions of the newest span, ÷ κ; below 0: none yet."""
+    ratio_noise: float = 0.0
+    """Variance of that, from successive differences: what κ's deadband is made of."""
+    filling: Filling = Filling()
+    """Its slots in use by now: what reports said, moved on by what was sent since."""
 
     @property
     def region(self) -> str:

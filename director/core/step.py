@@ -8,6 +8,7 @@ A plan is made only when a published value changes; the state is made anew each 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import structs
@@ -61,7 +62,9 @@ def step(
     region_plans = base.region_plans(regions, grades, down, observations.operators, now_ms)
     deployments = base.deployment_plans(memories, policy)
     served = tuple(sorted({*state.models_served, *(m.model for m in memories)}))
-    memories, deployments = _admit(memories, deployments, region_plans, routes, policy, static, dt_s, memo)
+    memories, deployments = _admit(
+        memories, deployments, region_plans, routes, demand.decided, policy, static, dt_s, memo
+    )
     plan = publish.assemble(
         state.plan, region_plans, deployments, served, static, observations.policy_version, previous_epoch, term, now_ms
     )
@@ -127,13 +130,14 @@ def _admit(
     deployments: list[DeploymentPlan],
     region_plans: tuple[RegionPlan, ...],
     routes: tuple[RouteMemory, ...],
+    decided: Mapping[DeploymentKey, float],
     policy: Policy,
     static: bool,
     dt_s: float,
     memo: Memo | None,
 ) -> tuple[list[DeploymentMemory], list[DeploymentPlan]]:
     by_region = {r.region: r for r in region_plans}
-    here = rooms(memories, deployments, by_region, policy, static, dt_s)
+    here = rooms(memories, deployments, by_region, decided, policy, static, dt_s)
     admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
     after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
     return after_pace, [publish.with_admissions(d, here[m.key]) for m, d in zip(memories, deployments, strict=True)]
@@ -163,6 +167,7 @@ def _remember(
         admit_home=room.admit_home,
         guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,
         limited_s=limited_s,
+        filling=room.filling,
         trim=raw,
         trim_published=published,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import exp
 from typing import Literal
 
+from director.core.filling import life_s
 from director.core.report import DeploymentReport
 
 Mode = Literal["limits", "waits", "relaxes"]
@@ -21,7 +22,6 @@ SHARED_SLOWER = 4.0
 """Where answers are shared (DNS, an L7 that reuses them) what the trim does is seen a TTL later."""
 RELAX_S = 120.0
 LIVES = 2.0
-LIFE_S_MIN, LIFE_S_UNKNOWN, LIFE_S_MAX = 1.0, 15.0, 120.0
 SEEN_LATE_S = 10.0
 """A report and its interval."""
 TRIM_STEP = 0.02
@@ -54,7 +54,5 @@ def move(
 
 
 def full_by_now(report: DeploymentReport, limited_s: float) -> bool:
-    """Whether a deployment that has been limited for so long has filled: a request's life is running ÷ completed/s."""
-    completed = report.completed.requests_per_s if report.completed is not None else None
-    life_s = report.running / completed if report.running and completed else LIFE_S_UNKNOWN
-    return limited_s >= LIVES * min(LIFE_S_MAX, max(LIFE_S_MIN, life_s)) + SEEN_LATE_S
+    """Whether a deployment that has been limited for so long has filled."""
+    return limited_s >= LIVES * life_s(report) + SEEN_LATE_S
