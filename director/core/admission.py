@@ -41,6 +41,8 @@ def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: 
         _open_for_guests(room, settings)
         room.free = room.headroom
     settle(rooms.values(), flows, "overflow")
+    for flow in flows:
+        _believe_fall(flow)
     for room in rooms.values():
         room.free = _relief(room, settings)
     settle(rooms.values(), flows, "relief")
@@ -101,6 +103,18 @@ def _open_for_guests(room: Room, settings: Planner) -> None:
         return
     free = settings.overflow_target * room.capacity - room.pinned - room.offered
     room.headroom = max(0.0, free) * room.guest_gate
+
+
+def _believe_fall(flow: Flow) -> None:
+    """Home and overflow wait for what is published; refusals and overload do not."""
+    if flow.demand_now >= flow.demand:
+        return
+    over = flow.demand - flow.demand_now
+    for stage in (flow.lane.home, flow.lane.overflow):
+        for position, share in stage.items():
+            room = flow.rooms[position]
+            room.taken = max(0.0, room.taken - over * share * room.kappa)
+    flow.demand = flow.demand_now
 
 
 def _relief(room: Room, settings: Planner) -> float:

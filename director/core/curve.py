@@ -46,7 +46,7 @@ RATE_MIN = 1e-3
 SWING_MAX = 0.5
 """A batch that changed by this much of itself between two reports: when is known too poorly to say what the mean was."""
 NOISE_S = 120.0
-_SAMPLES_MIN = 3
+_SAMPLES_MIN = 8
 _WINSOR = 9.0
 
 

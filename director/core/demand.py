@@ -42,6 +42,8 @@ STEADY = 0.12
 ARRIVAL_BAND = Band(fast_s=8.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.15)
 KAPPA_STEP, KAPPA_SIGMAS = 0.05, 6.0
 """κ is republished when it has moved by this part of itself, and by so many of its own standard errors."""
+KAPPA_LEARNING_S, KAPPA_LEARNING_STEP = 180.0, 0.01
+"""What stands for the hours to come is learnt closely first."""
 RATIO_NOISE_S = 300.0
 RATIO_WINSOR = 9.0
 NEWCOMER_S = 6.0
@@ -120,8 +122,8 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
         steady = abs(counted.decided_fast - decided) <= STEADY * decided
         if kappa <= KAPPA_SHARED or steady:
             raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
-            a = 1.0 - exp(-span_s / KAPPA_S)
-            gap = max(KAPPA_STEP, KAPPA_SIGMAS * sqrt(noise * a / (2.0 - a)))
+            learning = counted.stepped or counted_s - NEWCOMER_S < KAPPA_LEARNING_S
+            gap = KAPPA_LEARNING_STEP if learning else _gap(noise, kappa, span_s)
             kappa = raw if abs(raw - kappa) > gap * kappa else kappa
         unexplained = max(0.0, arrived - KAPPA_MAX * decided)
     elif decided < DECIDED_MIN_TOKENS_PER_S:
@@ -154,6 +156,16 @@ def _ratio(memory: DeploymentMemory, arrived: float, decided: float, span_s: flo
     return ratio, memory.ratio_noise + (1.0 - exp(-span_s / RATIO_NOISE_S)) * (jump - memory.ratio_noise)
 
 
+def _gap(noise: float, kappa: float, span_s: float) -> float:
+    """By what part of itself κ must have moved. Where answers are shared its spans are few resolvers' expiries: wide
+    noise, of which waiting for would cost more than following.
+    """
+    if kappa > KAPPA_SHARED:
+        return KAPPA_STEP
+    a = 1.0 - exp(-span_s / KAPPA_S)
+    return max(KAPPA_STEP, KAPPA_SIGMAS * sqrt(noise * a / (2.0 - a)))
+
+
 class Counted(NamedTuple):
     """Arrivals and decisions of one deployment, tokens/s."""
 
@@ -162,6 +174,8 @@ class Counted(NamedTuple):
     decided_fast: float
     arrivals: Tracker
     """Arrivals as a followed value: a step in it is known within two reports."""
+    stepped: bool = False
+    """It has just stepped, and κ with it."""
 
 
 def _count(known: Counted, arrived: float, decided: float, span_s: float, counted_s: float, kappa: float) -> Counted:
@@ -174,7 +188,7 @@ def _count(known: Counted, arrived: float, decided: float, span_s: float, counte
     arrivals = observe(known.arrivals, arrived, span_s, ARRIVAL_BAND)
     stepped = arrivals.published != known.arrivals.published and known.arrivals.known
     if kappa > KAPPA_SHARED and stepped and abs(fast - slow) <= STEADY * slow:
-        return Counted(arrivals.published, slow, fast, arrivals)
+        return Counted(arrivals.published, slow, fast, arrivals, stepped=True)
     return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, arrivals)
 
 

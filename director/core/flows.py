@@ -17,6 +17,8 @@ from director.core.state import DeploymentMemory, RouteMemory
 
 DEMAND_MIN_TOKENS_PER_S = 0.01
 """A route below this is not worth a flow."""
+FALLEN = 0.85
+"""Demand whose fast average is below this part of what is published has fallen: by noise it hardly ever is."""
 
 
 class Memo:
@@ -98,6 +100,7 @@ def flows(
         well = [room.capacity_well for room in seated]
         lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
         share_overload = policy.tenants[key.tenant].on_overload == "share"
-        out.append(Flow(demand, len(reach.order) == 1, share_overload, lane, seated))
+        now = memory.new.fast if memory.new.fast < FALLEN * demand else demand
+        out.append(Flow(demand, len(reach.order) == 1, share_overload, lane, seated, now))
     memo.reaches = reaches
     return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 
 from director.core.filling import Filling
@@ -66,3 +68,5 @@ class Flow(Struct):
     share_overload: bool
     lane: Lane
     rooms: list[Room]
+    demand_now: float = inf
+    """Where it is less, demand has clearly fallen, though that is not published yet: nobody is refused for what is over."""

@@ -161,7 +161,7 @@ def report(sequence: int, health: str | None = None) -> dict[str, Any]:
                 "max_running": 20_000,
                 "running": 100,
                 "waiting": 0,
-                # More than an unpaced load asks on any machine: a full fleet refuses, rightly, and that is not the test.
+                # More than an unpaced load asks on any machine: a full fleet refuses, and that is not the test.
                 "capacity_tokens_per_s": 35_000_000,
                 "capacity_source": "configured",
             }
