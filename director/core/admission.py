@@ -26,7 +26,7 @@ from director.core.settle import settle
 
 FULL = 1.0 - 1e-9
 FILL_S = 6.0
-"""Slots that stand empty are filled within about this: a report and its interval, so that one is seen while it fills."""
+"""Slots that stand empty are filled within about this: a report and its interval, so that one is seen meanwhile."""
 
 
 def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: Planner) -> None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from director.core.curve import OCCUPANCY_MIN, Curve, read
 from director.core.deadband import Band, Tracker, observe, restart
-from director.core.filling import Filling
+from director.core.filling import UNKNOWN, Filling
 from director.core.report import DeploymentReport, Stage
 
 SLOTS_PER_REPLICA = 256.0
@@ -149,7 +149,7 @@ def idle(report: DeploymentReport) -> bool:
 
 
 def learn(
-    known: Learnt, report: DeploymentReport, dt_s: float, home_target: float, foreseen: Filling = Filling()
+    known: Learnt, report: DeploymentReport, dt_s: float, home_target: float, foreseen: Filling = UNKNOWN
 ) -> Learnt:
     """Take one report into what is known of the deployment's rate. `foreseen`: how it should have filled meanwhile."""
     rate, curve, mix = known

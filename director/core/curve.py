@@ -15,8 +15,9 @@ that moved along its curve is not a noisy engine. Every other sample is carried 
 far. Before anything was learnt a modest bend is assumed: wrong for an engine that does not slow down, it sheds a little
 early until the first report of a surge; none at all would overrun the others.
 
-Hard cases: completions belong to an interval and occupancy is read at its end, so the mean of both ends is used, bowed as
-`filling` knows, or a filling engine would look slow. Only generated tokens count here: prompts are counted on arrival (see `capacity`).
+Hard cases: completions belong to an interval and occupancy is read at its end, so the mean of both ends is used, bowed
+as `filling` knows, or a filling engine would look slow. Only generated tokens count here: prompts are counted on
+arrival (see `capacity`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from director.core.filling import Filling
+from director.core.filling import UNKNOWN, Filling
 
 BEND_UNKNOWN = 0.4
 BEND_MAX = 1.05
@@ -44,7 +45,7 @@ OCCUPANCY_MIN = 0.05
 RATE_MIN = 1e-3
 """Tokens/s per slot: an engine that makes less hangs, which its timeouts tell and its rate cannot."""
 SWING_MAX = 0.5
-"""A batch that changed by this much of itself between two reports: when is known too poorly to say what the mean was."""
+"""Of a batch that changed by this much of itself between two reports, it is not known well enough when it did."""
 NOISE_S = 120.0
 _SAMPLES_MIN = 8
 _WINSOR = 9.0
@@ -75,10 +76,16 @@ class Reading(NamedTuple):
 
 
 def read(
-    curve: Curve, occupancy: float, slots: float, generated_per_s: float, target: float, dt_s: float, foreseen: Filling = Filling()
-) -> Reading:  # fmt: skip
-    """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it; `foreseen` is
-    how the batch should have filled meanwhile.
+    curve: Curve,
+    occupancy: float,
+    slots: float,
+    generated_per_s: float,
+    target: float,
+    dt_s: float,
+    foreseen: Filling = UNKNOWN,
+) -> Reading:
+    """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it; `foreseen`
+    is how the batch should have filled meanwhile.
     """
     occupied = occupancy * slots
     if curve.last < 0.0 or slots <= 0.0:

@@ -1,4 +1,4 @@
-"""How full a deployment's slots are by now, and how they got there: a report is seconds old, and what was sent is known.
+"""How full a deployment's slots are by now, and how they got there: a report is old, and what was sent is known.
 
 Utilisation follows what is sent as a first-order lag of one request life (Little's law: slots in use = rate · life), so
 between reports it is moved on by what replicas decided:
@@ -47,6 +47,9 @@ class Filling(Struct, frozen=True, array_like=True, gc=False):
         return self.sum / self.span_s - (self.first + min(1.0, self.now)) / 2.0
 
 
+UNKNOWN = Filling()
+
+
 def life_s(report: DeploymentReport) -> float:
     """How long a request stays: running ÷ completed requests per second."""
     completed = report.completed.requests_per_s if report.completed is not None else None
@@ -57,7 +60,7 @@ def life_s(report: DeploymentReport) -> float:
 def reported(filling: Filling, utilisation: float | None) -> Filling:
     """After a report, from which a new interval begins. Unknown where it does not say."""
     if utilisation is None:
-        return Filling()
+        return UNKNOWN
     now = utilisation
     if filling.known and utilisation < filling.now:
         now = filling.now + BELIEVED * (utilisation - filling.now)

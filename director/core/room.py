@@ -69,4 +69,4 @@ class Flow(Struct):
     lane: Lane
     rooms: list[Room]
     demand_now: float = inf
-    """Where it is less, demand has clearly fallen, though that is not published yet: nobody is refused for what is over."""
+    """Where it is less, demand has clearly fallen, though that is not published: nobody is refused for what is over."""
