@@ -38,6 +38,9 @@ class Capacity(Struct, frozen=True):
     quality: float
     trim: float
     utilisation: float | None = None
+    """As last reported."""
+    filled: float | None = None
+    """The same moved on by what was sent since."""
     rate_per_slot: float | None = None
     raw_rate_per_slot: float | None = None
 
@@ -194,6 +197,7 @@ def _capacity(d: DeploymentPlan, memory: DeploymentMemory | None) -> Capacity:
         quality=d.quality,
         trim=d.trim,
         utilisation=memory.utilisation if memory is not None else None,
+        filled=round(memory.filling.now, 4) if memory is not None and memory.filling.known else None,
         rate_per_slot=memory.rate_per_slot.published if memory is not None and memory.rate_per_slot.known else None,
         raw_rate_per_slot=memory.rate_per_slot.fast if memory is not None and memory.rate_per_slot.known else None,
     )

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from director.core.admission import admit
+from director.core.admission import FILL_S, admit
+from director.core.filling import Filling
 from director.core.plan import DeploymentKey
 from director.core.policy import Planner
 from director.core.room import Flow, Room
@@ -31,6 +32,8 @@ def fleets(draw: st.DrawFn) -> tuple[list[Room], list[Flow]]:
             admit_home_before=draw(st.sampled_from([0.0, 0.5, 1.0])),
             guest_gate=draw(st.sampled_from([0.0, 0.5, 1.0])),
             admit_rise_max=0.02,
+            filling=Filling(draw(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.2]))),
+            life_s=draw(st.sampled_from([2.0, 15.0, 60.0])),
         )
         for name in NAMES
     ]
@@ -41,7 +44,8 @@ def fleets(draw: st.DrawFn) -> tuple[list[Room], list[Flow]]:
         permitted = [room for room in rooms if draw(st.booleans())]
         near = sorted(draw(st.floats(0, 100)) for _ in permitted)
         lane = lane_of(near, permitted, draw(st.floats(1, 80)))
-        flows.append(Flow(draw(st.floats(0, 2000)), len(permitted) == 1, draw(st.booleans()), lane, permitted))
+        demand, left = draw(st.floats(0, 2000)), draw(st.sampled_from([0.3, 1.0, 1.0]))
+        flows.append(Flow(demand, len(permitted) == 1, draw(st.booleans()), lane, permitted, demand * left))
     return rooms, flows
 
 
@@ -84,7 +88,7 @@ def test_replicas_see_what_the_planner_foresaw(fleet: tuple[list[Room], list[Flo
 @settings(max_examples=300, deadline=None)
 @given(fleet=fleets())
 def test_nobody_is_filled_beyond_what_their_stage_allows(fleet: tuple[list[Room], list[Flow]]) -> None:
-    """No room beyond the ceiling; nobody who sheds takes guests; nobody who is out takes anything."""
+    """No room beyond the ceiling and what empty slots hold; who sheds takes no guests, and who is out takes nothing."""
     rooms, flows = fleet
     run(rooms, flows)
     for room in rooms:
@@ -92,7 +96,9 @@ def test_nobody_is_filled_beyond_what_their_stage_allows(fleet: tuple[list[Room]
         taken = sum(f.demand * f.lane.total(i) * room.kappa for f, i in places)
         taken += min(room.pinned, 0.9 * room.capacity)
         if room.usable:
-            assert taken <= SETTINGS.overload_ceiling * room.capacity * (1 + 1e-6) + 1e-6
+            empty = max(0.0, 0.9 - room.filling.now) if room.filling.known else 0.0
+            most = max(SETTINGS.overload_ceiling, 0.9 + empty * max(1.0, room.life_s / FILL_S))
+            assert taken <= most * room.capacity * (1 + 1e-6) + 1e-6
             guests = sum(f.demand * f.lane.overflow.get(i, 0.0) * room.kappa for f, i in places)
             if guests > 1e-6:
                 assert room.admit_home >= 1 - 1e-9

@@ -55,6 +55,21 @@ def test_noise_alone_publishes_nothing_for_an_hour() -> None:
     assert alarms <= 2
 
 
+def test_a_count_that_stepped_up_is_not_moved_by_its_own_dice() -> None:
+    """Poisson noise at nine times the level is three times as wide: what was measured below would be crossed by it."""
+    band = Band(fast_s=3.0, slow_s=15.0, sigmas=6.0, floor_ratio=0.02, counted=True)
+    changes = 0
+    for seed in range(10):
+        draw, tracker, published = Random(seed), Tracker(), set()
+        for number in range(420):
+            level = 100.0 if number < 300 else 900.0
+            tracker = observe(tracker, draw.gauss(level, 3.0 * level**0.5), 1.0, band)
+            if number >= 320:
+                published.add(tracker.published)
+        changes += len(published) - 1
+    assert changes <= 2
+
+
 @given(samples=st.lists(st.floats(0, 1e9), min_size=1, max_size=50))
 def test_published_stays_within_what_was_seen(samples: list[float]) -> None:
     """No overshoot: a published value lies between the least and the greatest sample."""

@@ -57,6 +57,29 @@ def test_while_shared_answers_expire_kappa_waits(fresh: DeploymentMemory) -> Non
     assert memory.kappa == pytest.approx(20.0, rel=0.06)
 
 
+def test_noise_of_both_moves_no_kappa(fresh: DeploymentMemory) -> None:
+    """±20 % on every report for five hours of steady load: κ was learnt in the first minutes and stays."""
+    for seed in range(5):
+        draw, memory = Random(seed), fresh
+        seen = set()
+        for number in range(720):
+            memory = told(memory, 1000.0 * draw.uniform(0.8, 1.2), 1000.0 * draw.uniform(0.9, 1.1))
+            if number >= 60:
+                seen.add(memory.kappa)
+        assert len(seen) == 1
+        assert memory.kappa == pytest.approx(1.0, abs=0.08)
+
+
+def test_an_estimate_that_turns_wrong_is_still_followed(fresh: DeploymentMemory) -> None:
+    """After an hour of noise the answers become three times as long."""
+    draw, memory = Random(3), fresh
+    for _ in range(720):
+        memory = told(memory, 1000.0 * draw.uniform(0.8, 1.2), 1000.0)
+    for _ in range(60):
+        memory = told(memory, 2500.0 * draw.uniform(0.8, 1.2), 1000.0)
+    assert memory.kappa == pytest.approx(2.5, rel=0.15)
+
+
 def test_what_cannot_be_compared_is_left_out(fresh: DeploymentMemory) -> None:
     """No arrivals in a report, or none that count: κ stays, and the decisions of that span are forgotten."""
     memory = told(fresh, 1000.0, 1000.0, 20)
