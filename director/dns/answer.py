@@ -5,18 +5,20 @@ The hot path (`director.dns.fast`) serves the common query from what this path h
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import struct
 from typing import NamedTuple
 
 from director.core.affinity import KeyRing
+from director.core.policy import DEFAULT_ZONE
 from director.dns import body as bodies
 from director.dns.body import bare, extended_error, opt_record
 from director.dns.book import AnswerBook
 from director.dns.cookies import CookieJar
 from director.dns.edns import Asked, OptionMalformed, Reply, read_options
 from director.dns.metrics import Counters, Tally, Transport
-from director.dns.networks import Scope
+from director.dns.networks import Networks, Scope
 from director.dns.view import DnsView
 from director.dns.wire import (
     CLASS_IN,
@@ -36,6 +38,16 @@ _TSIG_BAD_KEY = 17
 _NO_PLAN = extended_error(bodies.NOT_READY, "no plan yet")
 
 
+class _NoZones:
+    """Client zones while there is no policy: one, of everybody."""
+
+    def match(self, packed: bytes, family: int, source_bits: int | None = None) -> tuple[str, int]:
+        return DEFAULT_ZONE, 0
+
+
+_NO_ZONES = _NoZones()
+
+
 class Answer(NamedTuple):
     """A response, and what a rate limit or a cache wants to know of it."""
 
@@ -44,7 +56,7 @@ class Answer(NamedTuple):
     tally: Tally | None
     """What to count it as; None where no book made it."""
     reply: Reply | None = None
-    """Set where the query was well formed."""
+    """Set where the query was well formed, with or without a plan."""
     question: bytes = b""
     opt: bytes = b""
 
@@ -132,22 +144,20 @@ class Answerer:
             wire = bare(id_, query.flags, Rcode.FORMERR, query.question, _plain_opt(query.edns))
             return Answer(wire, Rcode.FORMERR, None)
         book = self.book
-        if book is None:
-            return self._without_plan(id_, query, asked)
         reply = Reply(
             query.edns,
             asked,
             source,
-            book.networks,
+            book.networks if book is not None else Networks(_NO_ZONES),
             transport=transport,
             nsid=self.nsid,
             idle_s=self.tcp_idle_s,
             jar=self.jar,
             now_s=self.view.now_ms() // 1000,
         )
-        return self._from_book(id_, query, asked, reply, book)
+        return self._answered(id_, query, asked, reply, book)
 
-    def _from_book(self, id_: bytes, query: Query, asked: Asked, reply: Reply, book: AnswerBook) -> Answer:
+    def _answered(self, id_: bytes, query: Query, asked: Asked, reply: Reply, book: AnswerBook | None) -> Answer:
         if query.tsig is not None:
             return _bad_key(id_, query, query.tsig, reply)
         if not query.name:
@@ -159,16 +169,24 @@ class Answerer:
             opt = reply.opt(Scope.NOTHING, extended_error(bodies.NOT_AUTHORITATIVE, "class IN only"))
             wire = bare(id_, query.flags, Rcode.REFUSED, query.question, opt)
             return Answer(wire, Rcode.REFUSED, None, reply, query.question, opt)
+        if book is None:
+            # Never an arbitrary region: nothing is known, not even which zones are ours.
+            opt = reply.opt(Scope.NOTHING, _NO_PLAN)
+            wire = bare(id_, query.flags, Rcode.SERVFAIL, query.question, opt)
+            return Answer(wire, Rcode.SERVFAIL, None, reply, query.question, opt)
         body = book.entry(query.name.lower(), query.type).body(reply.network)
         opt = reply.opt(body.scope, body.ede) if body.ede else reply.plain_opt(body.scope)
         wire = body.message(id_, query.flags >> 8 & 1, query.question, opt, reply.bytes_max)
         return Answer(wire, body.rcode, body.tally, reply, query.question, opt)
 
-    def _without_plan(self, id_: bytes, query: Query, asked: Asked) -> Answer:
-        """Never an arbitrary region: nothing is known, not even which zones are ours."""
-        opt = b"" if query.edns is None else opt_record(_NO_PLAN, dnssec_ok=query.edns.dnssec_ok)
-        wire = bare(id_, query.flags, Rcode.SERVFAIL, query.question, opt)
-        return Answer(wire, Rcode.SERVFAIL, None, None, query.question, opt)
+
+def servfail(data: bytes) -> bytes:
+    """The answer to a message that we failed to answer: as much of it repeated as can be read. `data` has a header."""
+    question, edns = b"", None
+    with contextlib.suppress(Exception):
+        query = parse_query(data)
+        question, edns = query.question, query.edns
+    return bare(data[:2], int.from_bytes(data[2:4], "big"), Rcode.SERVFAIL, question, _plain_opt(edns))
 
 
 def _plain_opt(edns: Edns | None) -> bytes:

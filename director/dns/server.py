@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from director.dns.answer import Answerer
-from director.dns.body import bare, truncated
+from director.dns.answer import Answerer, servfail
+from director.dns.body import truncated
 from director.dns.book import AnswerBook
 from director.dns.cookies import STEP_S
 from director.dns.datagrams import BATCH, Datagrams, datagrams
@@ -187,7 +187,7 @@ class Responder:
             log.exception("dns_answer_failed", query=data[:512].hex(), transport=transport)
         if len(data) < HEADER_BYTES:
             return None
-        return bare(data[:2], int.from_bytes(data[2:4], "big"), Rcode.SERVFAIL)
+        return servfail(data)
 
     def _tidy(self) -> None:
         self.prepare(time.monotonic())

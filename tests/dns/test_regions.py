@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import dns.edns
+import dns.flags
 import dns.message
 import dns.rcode
 import msgspec
@@ -117,6 +118,55 @@ def test_without_a_plan_everything_is_servfail() -> None:
         message = dns.message.from_wire(answer.wire)
         assert message.rcode() == dns.rcode.SERVFAIL
         assert errors(message) == [(14, "no plan yet")]
+
+
+def test_without_a_plan_the_rest_of_the_answer_is_as_ever() -> None:
+    """RFC 8906: OPT, DO, NSID, client subnet (of no use: scope 0) and cookie; the cookie lifts the limit."""
+    answerer = Answerer(FakeView(table=False), nsid=b"replica-1")
+    cookie, shown = b"12345678", []
+    for transport in ("udp", "tcp"):
+        options = [
+            dns.edns.GenericOption(3, b""),
+            dns.edns.ECSOption("203.0.113.0", 24),
+            dns.edns.GenericOption(10, cookie),
+            dns.edns.GenericOption(11, b""),
+        ]
+        query = dns.message.make_query(CHAT, "A", use_edns=0, want_dnssec=True, options=options)
+        answer = answerer.answer(query.to_wire(), bytes(4), "tcp" if transport == "tcp" else "udp")
+        assert answer is not None
+        message = dns.message.from_wire(answer.wire)
+        assert message.rcode() == dns.rcode.SERVFAIL
+        assert message.ednsflags & dns.flags.DO
+        found = {int(o.otype): o for o in message.options}
+        assert set(found) == {3, 8, 10, 15} | ({11} if transport == "tcp" else set())
+        assert found[3].to_wire() == b"replica-1"
+        assert found[8].to_wire() == b"\0\1\x18\0\xcb\0\x71"
+        cookie = found[10].to_wire() or b""
+        shown.append(answer.cookie_valid)
+    assert shown == [False, True]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        dns.message.make_query(CHAT, "A", use_edns=1, options=[dns.edns.GenericOption(3, b"")]).to_wire(),
+        dns.message.make_query(CHAT, "A", use_edns=0, options=[dns.edns.GenericOption(8, b"\0")]).to_wire(),
+        dns.message.make_query(
+            "version.bind", "TXT", "CH", use_edns=0, options=[dns.edns.GenericOption(3, b"")]
+        ).to_wire(),
+        bytes(5) + b"\0" * 7,
+        bytes.fromhex("1234 0000 0000 0000 0000 0001 00 0029 04d0 00000000 0000"),
+        b"\x12\x34\x78" + bytes(9),
+    ],
+    ids=["BADVERS", "malformed option", "class CH", "no question", "no question, EDNS", "opcode 15"],
+)
+def test_what_needs_no_plan_is_answered_alike_without_one(wire: bytes) -> None:
+    """The plan decides about names of class IN, and about nothing else."""
+    with_plan, without = (Answerer(FakeView(table=t), nsid=b"replica-1") for t in (True, False))
+    expected, got = (a.answer(wire, bytes(4), "udp") for a in (with_plan, without))
+    assert expected is not None
+    assert got is not None
+    assert got.wire == expected.wire
 
 
 def test_a_static_plan_says_so(ask: Ask, view: FakeView) -> None:

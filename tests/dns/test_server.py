@@ -339,10 +339,12 @@ async def test_a_fault_of_ours_is_servfail_and_the_next_query_is_served(
     """Nothing escapes: one SERVFAIL, one line in the log, and on."""
     responder = await start()
     with monkeypatch.context() as broken:
-        broken.setattr(responder.answerer, "_from_book", lambda *_: 1 / 0)
-        query = dns.message.make_query(CHAT, "A")
+        broken.setattr(responder.answerer, "_answered", lambda *_: 1 / 0)
+        query = dns.message.make_query(CHAT, "A", use_edns=0)
         udp = await dns.asyncquery.udp(query, HOST, port=responder.port, timeout=5, raise_on_truncation=False)
         assert udp.rcode() == dns.rcode.SERVFAIL
+        assert udp.question == query.question
+        assert udp.edns == 0
     assert data(await dns.asyncquery.udp(dns.message.make_query(CHAT, "A"), HOST, port=responder.port, timeout=5))
     assert responder.counters.dropped["internal_error"] == 1
 
