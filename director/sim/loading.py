@@ -164,6 +164,8 @@ def _cross_references(scenario: Scenario) -> Iterator[str]:
             yield from _unknown(
                 f"fleet.{region}.{model}.engine", deployment.engine, scenario.engines, "an engine of this file"
             )
+            if deployment.autoscale is not None and deployment.prefill_replicas:
+                yield f"fleet.{region}.{model}.autoscale: expected none where prefill_replicas are apart"
     for name in scenario.demand:
         yield from _demand(scenario, f"demand.{name}", name)
     for i, fault in enumerate(scenario.faults):

@@ -38,6 +38,8 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """How much of a later turn's prompt the session's earlier turns already computed, where the cache is warm."""
     cache_share: float = 0.5
     """How much KV, in tokens of finished requests, stays warm for later turns."""
+    prefill_running: int = 4
+    """Prompts that a replica of the prefill stage holds at once, where the stages are apart; it computes one."""
 
 
 class Autoscale(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +55,9 @@ class Autoscale(Struct, frozen=True, forbid_unknown_fields=True):
 class Deployment(Struct, frozen=True, forbid_unknown_fields=True):
     engine: str
     replicas: int
+    """Those that decode, where the stages are apart."""
+    prefill_replicas: int = 0
+    """Above 0: so many replicas do nothing but prefill, and `replicas` do nothing but decode."""
     version: str = VERSION
     adapters_loaded: tuple[str, ...] = ()
     adapters_loadable: tuple[str, ...] = ()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from director.sim import figures
 from director.sim.baselines import BASELINES
 from director.sim.fleet import Run
 from director.sim.measure import Record
+from director.sim.steering import Ask, Choice
+from director.sim.world.clients import Edge
 from tests.sim.scenarios import small
 
 
@@ -141,6 +145,57 @@ def test_an_l7_that_reuses_an_answer_spreads_by_its_shares() -> None:
         went = sum(stream.went["north"][start : start + 10])
         assert 0.15 < went / sum(stream.asked[start : start + 10]) < 0.85
     assert sum(stream.asked) > 0
+
+
+def test_a_reused_answer_is_picked_by_the_key() -> None:
+    """What is kept are shares: each key falls on its own region, always the same, and in their proportion. The kept
+    token binds only who enters the region that it names; a refused part is refused."""
+    edge = Edge("edge-0", 0.5)
+    edge.keep(Choice("north", "home", {"north": 0.5, "south": 0.3}, ("south",), "token of north"), until_s=2.0)
+    choices = {f"key-{i}": edge.reuse(f"key-{i}") for i in range(2000)}
+    regions = Counter(choice.region for choice in choices.values())
+    assert regions["north"] == pytest.approx(1000, abs=100)
+    assert regions["south"] == pytest.approx(600, abs=90)
+    assert regions[None] == pytest.approx(400, abs=80)
+    assert all(edge.reuse(key) == choice for key, choice in choices.items())
+    assert {choice.affinity for choice in choices.values() if choice.region == "north"} == {"token of north"}
+    assert {choice.affinity for choice in choices.values() if choice.region != "north"} == {None}
+    assert choices[next(key for key in choices if choices[key].region == "south")].fallbacks[0] == "north"
+
+
+def test_a_refusal_is_not_kept() -> None:
+    """An L7 that keeps answers for a minute asks again after a refusal, and not again after an answer."""
+    run = Run(small(demand__north__edge={"count": 1, "reuse_s": 60}), "director")
+    client, asked = run.clients[0], []
+
+    def choose(ask: Ask, now_ms: int) -> Choice:
+        asked.append(now_ms)
+        return Choice(None, "refused", {}) if len(asked) == 1 else Choice("north", "home", {"north": 1.0})
+
+    for at_s in (1.0, 2.0, 3.0, 4.0):
+        client.request(at_s, int(at_s), choose)
+    assert asked == [1, 2]
+    assert list(run.record.streams["north"].refused[:5]) == [0, 1, 0, 0, 0]
+
+
+def test_a_region_with_stages_apart_sheds_what_the_worse_one_cannot_take() -> None:
+    """Reports name both stages; with prefill short, its queue stays short and the decode stage is never half full."""
+    run = Run(
+        small(
+            duration_s=300,
+            fleet__north__chat={"engine": "gpu", "replicas": 4, "prefill_replicas": 2},
+            engines__gpu__prefill_tokens_per_s=8000,
+            demand__north__steps=[[0, 0.5], [100, 1.5]],
+            demand__south__steps=[[0, 0.1]],
+            fleet__south__chat__replicas=8,
+        ),
+        "director",
+    )
+    record = run.play()
+    stages = run._reports["north"].report.deployments[0].stages
+    assert stages is not None
+    assert (stages.prefill.max_running, stages.decode.max_running) == (8, 256)
+    assert max(figures.share_series(record, "north", "south")[150:]) > 0.2
 
 
 def test_reports_are_noisy_dropped_and_late_as_the_scenario_says() -> None:

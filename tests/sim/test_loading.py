@@ -53,6 +53,11 @@ def test_what_does_not_fit_is_refused_by_path(old: str, new: str, said: str) -> 
         ("policies: [directr]", 'did you mean "director"?'),
         ("faults: [{kind: outage, regions: [east], at_s: 1}]", "faults[0].regions: 'east' is unknown"),
         ("faults: [{kind: flood, regions: [north], at_s: 1}]", "faults[0].kind: Invalid enum value 'flood'"),
+        (
+            "variants: [{name: a, set: {fleet.north.chat.prefill_replicas: 1, fleet.north.chat.autoscale:"
+            " {replicas_min: 1, replicas_max: 2}}}]",
+            "fleet.north.chat.autoscale: expected none where prefill_replicas are apart",
+        ),
         ("variants: [{name: a}, {name: a}]", "this name is there twice"),
         ("variants: [{name: a, set: {checks.7.name: b}}]", "set.checks.7.name"),
         ("variants: [{name: a, set: {seed.x: 1}}]", "nothing to set 'x' in"),

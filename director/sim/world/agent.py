@@ -18,10 +18,13 @@ from director.core.report import (
     Health,
     Replicas,
     Report,
+    Stage,
+    Stages,
     Ttft,
 )
 from director.sim.scenario import Deployment
 from director.sim.world.engine import Engine, Work
+from director.sim.world.stages import Serving, StagedEngine
 
 _MEAN_WEIGHT = 0.2
 """Of the newest interval, in the mean size of a completed request."""
@@ -41,7 +44,7 @@ class ErrorCounts:
 class DeploymentAgent:
     """The part of an agent that watches one deployment."""
 
-    def __init__(self, model: str, spec: Deployment, engine: Engine, tokens_mean: float) -> None:
+    def __init__(self, model: str, spec: Deployment, engine: Serving, tokens_mean: float) -> None:
         self._model = model
         self._spec = spec
         self._engine = engine
@@ -68,13 +71,14 @@ class DeploymentAgent:
             version=self._spec.version,
             engine="vllm",
             adapters=Adapters(self._spec.adapters_loaded, self._spec.adapters_loadable),
-            replicas=Replicas(engine.replicas, self._spec.replicas),
+            replicas=Replicas(engine.replicas, self._spec.replicas + self._spec.prefill_replicas),
             max_running=float(engine.slots),
             running=noisy.of(engine.running),
             waiting=noisy.of(engine.waiting),
             kv_usage=kv_usage,
             kv_usage_max=kv_usage,
             kv_tokens=engine.kv_total,
+            stages=_stages(engine, noisy) if isinstance(engine, StagedEngine) else None,
             arrived=Arrived(noisy.of(arrived), noisy.of(arrived * self._tokens_mean)),
             completed=Completed(noisy.of(completed), noisy.of(prompt), noisy.of(generated)),
             errors_per_s=Errors(server=noisy.of(server), throttled=noisy.of(throttled), client=noisy.of(client)),
@@ -102,6 +106,19 @@ class Noise:
 
     def of(self, value: float) -> float:
         return float(value) * (1.0 + self._ratio * (2.0 * self._random.random() - 1.0)) if self._ratio else float(value)
+
+
+def _stages(engine: StagedEngine, noisy: Noise) -> Stages:
+    return Stages(_stage(engine.prefill, noisy), _stage(engine.decode, noisy))
+
+
+def _stage(engine: Engine, noisy: Noise) -> Stage:
+    return Stage(
+        max_running=float(engine.slots),
+        running=noisy.of(engine.running),
+        waiting=noisy.of(engine.waiting),
+        kv_usage=min(1.0, noisy.of(engine.kv_used / engine.kv_total)) if engine.replicas else None,
+    )
 
 
 class RegionAgent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable
+from hashlib import blake2b
 from itertools import accumulate
 from random import Random
 
@@ -69,7 +70,7 @@ class Clients:
         }
         self._record, self._mine = record, record.streams[stream.name]
         self._random = Random(f"{seed}/{stream.name}/clients")
-        self._edges = [_Edge(f"edge-{i}", (i + 0.5) / demand.edge.count) for i in range(demand.edge.count)]
+        self._edges = [Edge(f"edge-{i}", (i + 0.5) / demand.edge.count) for i in range(demand.edge.count)]
         self._reuse_s = demand.edge.reuse_s
         self._resolvers = Resolving(stream, policy, self._random) if demand.resolvers is not None else None
         self._number = 0
@@ -120,21 +121,21 @@ class Clients:
         return session
 
     def _choice(
-        self, now_s: float, now_ms: int, choose: Choose, session: Session | None, edge: _Edge, tokens: float
+        self, now_s: float, now_ms: int, choose: Choose, session: Session | None, edge: Edge, tokens: float
     ) -> Choice:
         if self._resolvers is not None:
             return self._resolvers.choice(now_s, now_ms, choose, self._record)
-        if self._reuse_s and (session is None or session.token is None) and now_s < edge.until_s:
-            return edge.reuse(self._random)
         key = session.key if session is not None else f"{self.stream.name}-{self._number}"
+        if self._reuse_s and (session is None or session.token is None) and now_s < edge.until_s:
+            return edge.reuse(key)
         token = session.token if session is not None else None
         before = session.region if session is not None else None
         choice = choose(Ask(self.stream, key, self.stream.estimate(tokens), token, before), now_ms)
-        if self._reuse_s and choice.reason != "affinity":
+        if self._reuse_s and choice.region is not None and choice.reason != "affinity":
             edge.keep(choice, now_s + self._reuse_s)
         return choice
 
-    def _knock(self, work: Work, choice: Choice, edge: _Edge, now_s: float, second: int) -> bool:
+    def _knock(self, work: Work, choice: Choice, edge: Edge, now_s: float, second: int) -> bool:
         demand, record = self._demand, self._record
         assert choice.region is not None
         attempts = (choice.region, *choice.fallbacks)[: demand.edge.attempts if self._resolvers is None else 1]
@@ -167,7 +168,7 @@ class Clients:
                 mine.new[choice.region][second] += 1
 
 
-class _Edge:
+class Edge:
     """One L7. `position` in (0, 1) is its place among all of them."""
 
     __slots__ = ("_choice", "_cumulative", "_regions", "name", "position", "until_s")
@@ -185,15 +186,22 @@ class _Edge:
         self._regions = list(choice.shares)
         self._cumulative = list(accumulate(choice.shares.values()))
 
-    def reuse(self, random: Random) -> Choice:
-        """Pick among the kept shares, as the contract asks of an L7 that caches; the refused part is refused again."""
-        assert self._choice is not None
-        at = bisect(self._cumulative, random.random() * max(1.0, self._cumulative[-1] if self._cumulative else 1.0))
-        if at >= len(self._regions) or self._choice.region is None:
-            return self._choice._replace(region=None)
+    def reuse(self, key: str) -> Choice:
+        """Pick among the kept shares by the key's own hash, as the contract asks of an L7 that caches. The refused part
+        is refused again, and the kept token goes only with those who enter the region that it names."""
+        kept = self._choice
+        assert kept is not None
+        at = bisect(self._cumulative, _hashed(key) * max(1.0, self._cumulative[-1]))
+        if at >= len(self._regions):
+            return kept._replace(region=None, affinity=None)
         region = self._regions[at]
-        others = tuple(each for each in (*self._regions, *self._choice.fallbacks) if each != region)
-        return self._choice._replace(region=region, fallbacks=others)
+        others = tuple(each for each in (*self._regions, *kept.fallbacks) if each != region)
+        return kept._replace(region=region, fallbacks=others, affinity=kept.affinity if region == kept.region else None)
+
+
+def _hashed(key: str) -> float:
+    """In [0, 1), the same for a key at every L7."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2.0**64
 
 
 class Resolving:

@@ -224,13 +224,16 @@ class Engine:
             self._push(self._prefill, self._v_prefill + max(work.wait_prefill, 1.0), work)
         self._set_rates()
 
-    def _first_token(self, work: Work) -> None:
+    def _prefilled(self, work: Work) -> None:
         self._prefilling -= 1
         self.counters.prompt_tokens += work.prompt
         self.counters.cached_tokens += work.cached
         if work.first_token_s < 0.0:
             work.first_token_s = self.now_s
             self.first_tokens.append(work)
+
+    def _first_token(self, work: Work) -> None:
+        self._prefilled(work)
         work.stage, work.v_start = "decode", self._v_decode
         self._decoding += 1
         self._v_starts += work.v_start
@@ -352,6 +355,13 @@ def capacity_requests_per_s(spec: EngineSpec, replicas: int, prompt: float, gene
         middle = (low + high) / 2.0
         low, high = (middle, high) if surplus(middle) > 0.0 else (low, middle)
     return low * replicas
+
+
+def decode_capacity_requests_per_s(spec: EngineSpec, prompt: float, generated: float) -> float:
+    """What one replica sustains that does nothing but decode, with every slot taken."""
+    batch = min(float(spec.max_running), spec.kv_tokens / (prompt + generated / 2.0))
+    step_ms = spec.step_ms.empty + (spec.step_ms.full - spec.step_ms.empty) * batch / spec.max_running
+    return batch * 1000.0 / step_ms / generated
 
 
 def _by_number(work: Work) -> int:

@@ -10,7 +10,8 @@ from director.core.report import Health, Report
 from director.sim.scenario import Autoscale, Scenario
 from director.sim.world.agent import DeploymentAgent, Noise, RegionAgent
 from director.sim.world.demand import pool_of
-from director.sim.world.engine import Engine, Work, capacity_requests_per_s
+from director.sim.world.engine import Work
+from director.sim.world.stages import Serving, engine_of, sustained_requests_per_s
 
 Answer = Literal["ok", "connect", "server", "throttled"]
 
@@ -18,10 +19,10 @@ Answer = Literal["ok", "connect", "server", "throttled"]
 class Site:
     def __init__(self, region: str, scenario: Scenario, seed: str) -> None:
         self.region = region
-        self.engines: dict[str, Engine] = {}
+        self.engines: dict[str, Serving] = {}
         self.agents: dict[str, DeploymentAgent] = {}
         for model, spec in scenario.fleet[region].items():
-            engine = self.engines[model] = Engine(scenario.engines[spec.engine], spec.replicas)
+            engine = self.engines[model] = engine_of(scenario.engines[spec.engine], spec)
             self.agents[model] = DeploymentAgent(model, spec, engine, _tokens_mean(scenario, model, seed))
         noise = Noise(scenario.reports.noise, Random(f"{seed}/{region}/noise"))
         self.agent = RegionAgent(region, tuple(self.agents.values()), noise)
@@ -74,7 +75,7 @@ class Site:
 class Scaler:
     """A horizontal autoscaler: follows load up after a start-up time, and down by one replica at a time."""
 
-    def __init__(self, spec: Autoscale, engine: Engine) -> None:
+    def __init__(self, spec: Autoscale, engine: Serving) -> None:
         self.spec = spec
         self._engine = engine
         self._starting: deque[float] = deque()
@@ -103,7 +104,7 @@ def nominal_capacity(scenario: Scenario, region: str, demand_name: str, seed: st
     demand = scenario.demand[demand_name]
     spec = scenario.fleet[region][demand.model]
     pool = pool_of(demand, seed, demand_name)
-    return capacity_requests_per_s(scenario.engines[spec.engine], spec.replicas, pool.prompt_mean, pool.generated_mean)
+    return sustained_requests_per_s(scenario.engines[spec.engine], spec, pool.prompt_mean, pool.generated_mean)
 
 
 def _tokens_mean(scenario: Scenario, model: str, seed: str) -> float:
