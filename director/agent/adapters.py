@@ -3,6 +3,9 @@
 An engine names the adapters of requests that run this moment; one without a request stays loaded until others push it
 out. So what was seen running counts as loaded for a while: else an adapter of a quiet tenant would come and go with
 every request, and its nearness with it. What is only registered, or waited for, is loadable.
+
+A server's own list names what it has registered. Where its metrics say which adapters run, those that never did are
+loadable; where they say nothing about adapters, the list is all there is, and what stands in it is loaded.
 """
 
 from __future__ import annotations
@@ -38,7 +41,17 @@ class AdapterMemory:
         readings = list(readings)
         if not readings:
             return Adapters()
-        loaded = set(configured.loaded) | set(self._seen_at_s)
-        waited = {name for reading in readings for name in reading.adapters_waiting}
-        loadable = (set(configured.loadable) | waited) - loaded
+        held = {name for reading in readings if reading.adapters_running is None for name in reading.adapters_listed}
+        loaded = set(configured.loaded) | set(self._seen_at_s) | held
+        asked = {name for reading in readings for name in (*reading.adapters_waiting, *reading.adapters_listed)}
+        loadable = (set(configured.loadable) | asked) - loaded
         return Adapters(loaded=tuple(sorted(loaded)), loadable=tuple(sorted(loadable)))
+
+    @staticmethod
+    def origin(readings: Iterable[Reading], configured: Adapters) -> str:
+        """Which of the three places had something to say."""
+        readings = list(readings)
+        places = sorted({reading.origins["adapters"] for reading in readings if "adapters" in reading.origins})
+        places += ["/v1/models"] if any(reading.adapters_listed for reading in readings) else []
+        places += ["configured"] if configured.loaded or configured.loadable else []
+        return ", ".join(places) or "nobody names any"

@@ -15,6 +15,7 @@ from director.agent.discovery import Discovery, DiscoveryFailed, discovery_of
 from director.agent.engines import ENGINES, WANTED
 from director.agent.exposition import ExpositionParser, NotUnderstood
 from director.agent.fetch import Clients, NoAnswer, fetch_dump, origin
+from director.agent.models_list import EVERY_S, fetch_adapters
 from director.agent.prometheus import STALE_S, InstanceDump, query_url, read_reply
 from director.agent.summary import DeploymentMemory, Summary, summarise
 from director.agent.voice import Voice
@@ -83,6 +84,7 @@ class Collector:
         self._places = [[Place(d, source) for source in d.sources] for d in config.deployments]
         self._memories = [DeploymentMemory() for _ in config.deployments]
         self._watches: dict[WatchKey, asyncio.Task[None]] = {}
+        self._listed_at_s: dict[WatchKey, float] = {}
         self.scrapes = 0
         self.scrapes_failed = 0
 
@@ -159,6 +161,7 @@ class Collector:
             self._watches[key] = group.create_task(self._watch(key))
         for key in self._watches.keys() - targets.keys():
             self._watches.pop(key).cancel()
+            self._listed_at_s.pop(key, None)
             url, tls = key
             if (origin(url), tls) not in {(origin(other), other_tls) for other, other_tls in targets}:
                 group.create_task(self._clients.drop(url, tls))
@@ -193,6 +196,16 @@ class Collector:
         at_s = self._clock()
         for _, voice in listeners:
             voice.observe(dump, at_s)
+        if at_s - self._listed_at_s.get(key, -EVERY_S) >= EVERY_S and any(v.lists_adapters for _, v in listeners):
+            self._listed_at_s[key] = at_s
+            await self._list_adapters(key, listeners)
+
+    async def _list_adapters(self, key: WatchKey, listeners: list[tuple[Place, Voice]]) -> None:
+        url, tls = key
+        adapters = await fetch_adapters(self._clients.of(url, tls), url, self._config.scrape_timeout_s)
+        if adapters is not None:
+            for _, voice in listeners:
+                voice.list_adapters(adapters)
 
     async def _ask_prometheus(self, place: Place) -> None:
         """A Prometheus that does not answer twice takes its instances with it: nobody sees them."""

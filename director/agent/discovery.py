@@ -96,11 +96,13 @@ class DnsServices:
         import dns.exception
 
         try:
-            answer = await dns.asyncresolver.resolve(self._name, "SRV", lifetime=5.0)
+            # With the search list, as a name within a Kubernetes namespace needs it; getaddrinfo does the same.
+            answer = await dns.asyncresolver.resolve(self._name, "SRV", lifetime=5.0, search=True)
         except (dns.exception.DNSException, OSError) as error:
             raise DiscoveryFailed(f"dns_srv {self._name}: {str(error) or type(error).__name__}") from error
+        # A target of "." says that the service is decidedly not offered (RFC 2782).
         records = sorted({(str(record.target).rstrip("."), int(record.port)) for record in answer})
-        return tuple(_url(self._scheme, host, port, self._path) for host, port in records)
+        return tuple(_url(self._scheme, host, port, self._path) for host, port in records if host)
 
 
 class Files:

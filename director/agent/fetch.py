@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
+import time
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 import httpx
@@ -37,6 +40,19 @@ def ssl_context(tls: Tls | None) -> ssl.SSLContext:
 def origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def retry_after_s(response: httpx.Response) -> float | None:
+    """How long the answer asks to wait, told in seconds or as a date; None where it does not say."""
+    told = response.headers.get("retry-after", "")
+    try:
+        wait_s = float(told)
+    except ValueError:
+        try:
+            wait_s = parsedate_to_datetime(told).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(0.0, wait_s) if math.isfinite(wait_s) else None
 
 
 class Clients:

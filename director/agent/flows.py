@@ -10,12 +10,7 @@ from msgspec import Struct, field
 from director.agent.voice import Voice
 from director.core.report import Arrived, Completed, Errors
 
-ERROR_COUNTERS = {
-    "server": "errors_server",
-    "timeout": "errors_timeout",
-    "throttled": "errors_throttled",
-    "client": "errors_client",
-}
+ERROR_KINDS = ("server", "timeout", "throttled", "client")
 
 
 class Flows(Struct, frozen=True):
@@ -42,7 +37,7 @@ def flows_of(awake: Sequence[Voice], voices: Sequence[Voice], *, staged: bool) -
     ending = [v for v in awake if v.stage == "decode"] if staged else list(awake)
     completed, completed_origin = _completed(prefill, ending)
     errors, errors_origin = _errors(ending, pickers)
-    arrived, arrived_origin = _arrived(ending, pickers, prefill, completed, errors)
+    arrived, arrived_origin = _arrived(ending, pickers, prefill, completed)
     return Flows(
         arrived,
         completed,
@@ -116,10 +111,14 @@ def _generation_tokens_per_s(voice: Voice) -> tuple[float, str] | None:
 
 
 def _errors(ending: Sequence[Voice], pickers: Sequence[Voice]) -> tuple[Errors | None, str]:
+    """The picker sees a request end, whoever ended it. Engine and HTTP server count partly the same failures."""
     for group, origin in ((pickers, "the picker, by error code"), (ending, "the engines, by how requests ended")):
-        found = {kind: _rate(group, counter)[0] for kind, counter in ERROR_COUNTERS.items()}
-        if any(rate is not None for rate in found.values()):
-            return Errors(**{kind: rate or 0.0 for kind, rate in found.items()}), origin
+        engine = {kind: _rate(group, f"errors_{kind}")[0] for kind in ERROR_KINDS}
+        http = {kind: _rate(group, f"http_errors_{kind}")[0] for kind in ERROR_KINDS}
+        by_http = any(rate is not None for rate in http.values())
+        if by_http or any(rate is not None for rate in engine.values()):
+            most = {kind: max(engine[kind] or 0.0, http[kind] or 0.0) for kind in ERROR_KINDS}
+            return Errors(**most), f"{origin}, or by HTTP status where that is more" if by_http else origin
     return None, "nobody counts errors"
 
 
@@ -128,9 +127,11 @@ def _arrived(
     pickers: Sequence[Voice],
     prefill: Sequence[Voice],
     completed: Completed | None,
-    errors: Errors | None,
 ) -> tuple[Arrived | None, str]:
-    """A picker counts arrivals. Without one they are what ended plus what the number in flight grew by."""
+    """A picker counts arrivals. Without one they are what ended plus what the number in flight grew by.
+
+    What was refused before the engine took it used no tokens, and is no arrival.
+    """
     requests, _ = _rate(pickers, "requests_arrived")
     origin = "the picker's requests"
     if requests is None:
@@ -138,7 +139,7 @@ def _arrived(
             return None, "nobody counts requests"
         everyone = {v.target: v for v in (*prefill, *ending)}.values()
         growth = [r.in_flight_growth_per_s or 0.0 for r in (v.history.rates() for v in everyone) if r is not None]
-        ended_badly = 0.0 if errors is None else errors.server + errors.client
+        ended_badly = math.fsum(_rate(ending, f"errors_{kind}")[0] or 0.0 for kind in ("server", "client"))
         requests = max(0.0, completed.requests_per_s + ended_badly + math.fsum(growth))
         origin = "requests that ended + growth of requests in flight"
     tokens = _tokens_per_request(prefill, ending) if requests else 0.0

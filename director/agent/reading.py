@@ -32,9 +32,14 @@ COUNTERS = (
     "errors_timeout",
     "errors_throttled",
     "errors_client",
+    "http_errors_server",
+    "http_errors_timeout",
+    "http_errors_throttled",
+    "http_errors_client",
 )
 """Counters a reading may carry. Prompt tokens are counted when prefilled and generated ones as they come; finished
-ones all at once when their request is done, a request's time later."""
+ones all at once when their request is done, a request's time later. What ended in an HTTP error is counted apart from
+what the engine says it ended: the two overlap, and most of what is refused over HTTP never reached the engine."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -59,6 +64,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     adapters_running: tuple[str, ...] | None = None
     adapters_waiting: tuple[str, ...] = ()
     adapters_max: int | None = None
+    adapters_listed: tuple[str, ...] = ()
+    """Those the server lists as its own, whether or not a request asks for them."""
     origins: dict[str, str] = field(default_factory=dict)
 
     @property

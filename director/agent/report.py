@@ -7,6 +7,8 @@ import secrets
 import time
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from director.agent.summary import Summary
 from director.core.report import SCHEMA, Health, Report
 
@@ -22,7 +24,8 @@ class ReportBuilder:
         self.sequence = 0
         self._interval_s = interval_s
 
-    def build(self, summaries: Sequence[Summary], gateway: Health) -> Report:
+    def build(self, summaries: Sequence[Summary], gateway: Health, retry_after_s: float | None = None) -> Report:
+        """`retry_after_s`: what the region's gateway asks for, which stands before all its deployments."""
         self.sequence += 1
         return Report(
             schema=SCHEMA,
@@ -32,7 +35,7 @@ class ReportBuilder:
             interval_s=self._interval_s,
             health=region_health(summaries),
             gateway=gateway,
-            deployments=tuple(summary.report for summary in summaries),
+            deployments=tuple(structs.replace(one.report, retry_after_s=retry_after_s) for one in summaries),
         )
 
 

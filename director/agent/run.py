@@ -77,7 +77,7 @@ class Agent:
     def take_report(self) -> Report:
         self.summaries = self.collector.summaries()
         self._log_problems()
-        return self.builder.build(self.summaries, self.gateway.health if self.gateway is not None else "ok")
+        return build_report(self.builder, self.summaries, self.gateway)
 
     def _log_problems(self) -> None:
         """Each change of what is wrong, once."""
@@ -86,6 +86,12 @@ class Agent:
             if self._said.get(key, ()) != summary.problems:
                 log.warning("deployment_problems", model=key[0], version=key[1], problems=list(summary.problems))
                 self._said[key] = summary.problems
+
+
+def build_report(builder: ReportBuilder, summaries: list[Summary], gateway: GatewayWatch | None) -> Report:
+    if gateway is None:
+        return builder.build(summaries, "ok")
+    return builder.build(summaries, gateway.health, gateway.retry_after_s)
 
 
 async def run_agent(config: AgentConfig) -> None:
@@ -106,8 +112,7 @@ async def report_once(config: AgentConfig) -> Once:
             await asyncio.sleep(min(config.interval_s, ONCE_PAUSE_S_MAX))
             await collector.scrape_once()
         summaries = collector.summaries()
-        builder = ReportBuilder(config.interval_s)
-        report = builder.build(summaries, gateway.health if gateway is not None else "ok")
+        report = build_report(ReportBuilder(config.interval_s), summaries, gateway)
         return Once(report, summaries, gateway.problem if gateway is not None else None)
     finally:
         await collector.close()

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from director.agent.config import DirectorEndpoint
-from director.agent.fetch import Clients
+from director.agent.fetch import Clients, retry_after_s
 from director.core.report import Report
 
 log = structlog.get_logger(__name__)
@@ -80,14 +80,7 @@ def _judge(response: httpx.Response) -> Answer:
         return Answer(False, False, "a newer report of this boot is there already")
     if status in (400, 413, 422):
         return Answer(False, False, f"refused: HTTP {status} {text}")
-    return Answer(False, True, f"HTTP {status} {text}", _retry_after_s(response))
-
-
-def _retry_after_s(response: httpx.Response) -> float | None:
-    try:
-        return max(0.0, float(response.headers["retry-after"]))
-    except (KeyError, ValueError):
-        return None
+    return Answer(False, True, f"HTTP {status} {text}", retry_after_s(response))
 
 
 def backoff_s(failures: int, random_01: float, retry_after_s: float | None = None) -> float:

@@ -95,7 +95,12 @@ def summarise(config: DeploymentConfig, voices: Sequence[Voice], memory: Deploym
         capacity_source=capacity.source,
         scraped=Scraped(answered, len(scraped)),
     )
-    origins = load.origins | flows.origins | {"capacity_tokens_per_s": capacity.why, "ttft_ms": ttft_origin}
+    origins = load.origins | flows.origins
+    origins |= {"capacity_tokens_per_s": capacity.why, "ttft_ms": ttft_origin}
+    origins |= {
+        "replicas": _replicas_origin(speaking),
+        "adapters": memory.adapters.origin(_readings(awake), config.adapters),
+    }
     problems = tuple(f"{v.target}: {v.problem}" for v in voices if v.problem)
     return Summary(report, origins, problems)
 
@@ -186,6 +191,11 @@ def _state(config: DeploymentConfig, speaking: Sequence[Voice], ready: int) -> E
     return "asleep" if asleep and not ready else "serving"
 
 
+def _replicas_origin(speaking: Sequence[Voice]) -> str:
+    counted = [reading for reading in _readings(speaking) if "ready" in reading.origins]
+    return _origin("ready", counted) if counted else "who answers with a load that is understood, and is awake"
+
+
 def _ttft(awake: Sequence[Voice], voices: Sequence[Voice]) -> tuple[Ttft | None, str]:
     """Quantiles over a minute: the speakers', else the picker's."""
     for group in (awake, [v for v in voices if v.is_picker and v.reading is not None]):
@@ -208,6 +218,6 @@ def describe(summary: Summary) -> list[tuple[str, Any, str]]:
     rows = []
     for name in DeploymentReport.__struct_fields__:
         value = getattr(summary.report, name)
-        if name in summary.origins or name in ("replicas", "adapters", "state", "scraped"):
+        if name in summary.origins or name in ("state", "scraped"):
             rows.append((name, value, summary.origins.get(name, "")))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import structlog
+from msgspec import structs
 
 from director.agent.config import DeploymentConfig, Source
 from director.agent.engines import epp, read_engine
@@ -25,6 +26,7 @@ class Voice:
         self.history = History()
         self.problem: str | None = None
         """Why it has no reading, or what its reading lacks."""
+        self._adapters_listed: tuple[str, ...] = ()
         self._reading: Reading | None = None
         self._failures = 0
 
@@ -35,6 +37,11 @@ class Voice:
     @property
     def reading(self) -> Reading | None:
         return self._reading if self._failures <= FAILURES_TOLERATED else None
+
+    @property
+    def lists_adapters(self) -> bool:
+        """Whether the target has a list of its adapters beside its metrics."""
+        return self.engine == "vllm" and self.reading is not None and not self.is_picker
 
     @property
     def stage(self) -> StageName | None:
@@ -60,9 +67,20 @@ class Voice:
             log.exception("reader_crashed", target=self.target)
             self._reading, self.problem = None, f"broke the agent's reader: {error!r}"
             return
-        self._reading, self._failures = reading, 0
+        self._reading, self._failures = self._with_adapters(reading), 0
         self.problem = f"does not say {', '.join(reading.missing)}" if self._incomplete(reading) else None
         self.history.add(reading, at_s)
+
+    def list_adapters(self, names: tuple[str, ...]) -> None:
+        """What the target's own list says, until it says something else."""
+        self._adapters_listed = names
+        if self._reading is not None:
+            self._reading = self._with_adapters(self._reading)
+
+    def _with_adapters(self, reading: Reading) -> Reading:
+        if reading.adapters_listed == self._adapters_listed:
+            return reading
+        return structs.replace(reading, adapters_listed=self._adapters_listed)
 
     def fail(self, problem: str, *, certain: bool) -> None:
         """No dump came. `certain`: nobody is there at all, so that a second try would tell nothing new."""

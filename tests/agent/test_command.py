@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
+import httpx
 import msgspec
+import pytest
 from click.testing import CliRunner
 
 from director.agent.command import agent_command
 from director.agent.config_file import load
+from director.agent.fetch import Clients, retry_after_s
 from director.agent.gateway import GatewayWatch
 from director.agent.run import Agent
 from director.core.report import Report
 from director.demo.wire import Request, Response, Server
 from tests.agent.dumps import vllm_dump
 from tests.agent.servers import saying, serving, until
+from tests.agent.test_collect import free_port
 
 
 def write(path: Path, replica: str, director: str, more: str = "") -> Path:
@@ -109,7 +116,6 @@ async def test_an_agent_reports_while_it_runs_and_through_its_directors_absence(
 async def test_a_gateway_goes_down_by_a_few_failures_and_back_by_one_answer(tmp_path: Path) -> None:
     """Shaky in between: one lost request takes no region out."""
     from director.agent.config import GatewayCheck
-    from director.agent.fetch import Clients
 
     statuses, clients = [200, 502, 502, 200], Clients()
 
@@ -126,10 +132,54 @@ async def test_a_gateway_goes_down_by_a_few_failures_and_back_by_one_answer(tmp_
     assert seen == ["ok", "degraded", "down", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("status", "told", "health", "retry_after_s"),
+    [
+        (429, "10", "degraded", 10.0),
+        (429, None, "degraded", None),
+        (503, "10", "degraded", 10.0),
+        (503, "86400", "degraded", 300.0),
+        (503, "soon", "down", None),
+        (503, None, "down", None),
+        (502, "10", "down", None),
+    ],
+)
+async def test_d10_a_gateway_that_asks_to_wait_is_there_and_its_wish_is_reported(
+    tmp_path: Path, status: int, told: str | None, health: str, retry_after_s: float | None
+) -> None:
+    """429, or 503 with a time: never down, and `retry_after_s` of every deployment; the next answer ends it."""
+    answers = [Response(status, headers={} if told is None else {"retry-after": told})] * 3 + [Response(200)]
+
+    async def handler(_request: Request) -> Response:
+        return answers.pop(0)
+
+    async with serving(handler) as url:
+        more = f'gateway: {{url: "{url}", failures_to_down: 2}}'
+        path = write(tmp_path / "agent.yaml", url, url, more)
+        agent = Agent(load(path))
+        assert agent.gateway is not None
+        clients = Clients()
+        for _ in range(3):
+            await agent.gateway.ask(clients.of(url, None))
+        pressed = agent.take_report()
+        await agent.gateway.ask(clients.of(url, None))
+        well = agent.take_report()
+        await clients.close()
+    assert (pressed.gateway, pressed.deployments[0].retry_after_s) == (health, retry_after_s)
+    assert (well.gateway, well.deployments[0].retry_after_s) == ("ok", None)
+
+
+async def test_a_gateway_may_name_a_date() -> None:
+    """The header's other form."""
+    moment = datetime.now(UTC) + timedelta(seconds=60)
+    response = httpx.Response(503, headers={"retry-after": format_datetime(moment, usegmt=True)})
+    assert retry_after_s(response) == pytest.approx(60.0, abs=5.0)
+    assert retry_after_s(httpx.Response(503, headers={"retry-after": "nan"})) is None
+
+
 async def test_a_gateway_may_be_asked_for_one_token() -> None:
     """A gateway can be fine before a model that is not."""
     from director.agent.config import GatewayCheck
-    from director.agent.fetch import Clients
 
     bodies: list[dict[str, object]] = []
 
@@ -158,3 +208,21 @@ async def test_the_agent_tells_its_own_metrics(tmp_path: Path) -> None:
         await agent.collector.close()
     assert 'director_agent_targets{state="answering"} 1.0' in text
     assert 'director_agent_ready_replicas{model="llama-3.3-70b",version="2026-08-14"} 1.0' in text
+
+
+async def test_the_agents_metrics_are_served_where_the_configuration_says(tmp_path: Path) -> None:
+    """Over HTTP, while it reports to a director that is not there."""
+    port = free_port()
+    async with serving(saying(vllm_dump())) as replica:
+        more = f"metrics: {{port: {port}}}"
+        path = write(tmp_path / "agent.yaml", replica, f"http://127.0.0.1:{free_port()}", more)
+        agent = Agent(load(path))
+        running = asyncio.create_task(agent.run())
+        async with httpx.AsyncClient() as client:
+            await until(lambda: agent.senders[0].failed)
+            response = await client.get(f"http://127.0.0.1:{port}/metrics")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert response.status_code == 200
+    assert re.search(r'director_agent_reports_total\{director="[^"]+",result="failed"\} [1-9]', response.text)
+    assert 'director_agent_targets{state="answering"} 1.0' in response.text

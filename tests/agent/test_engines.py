@@ -7,6 +7,7 @@ import pytest
 from director.agent.engines import read_engine
 from director.agent.exposition import NotUnderstood
 from director.agent.reading import Reading
+from director.core.report import Errors
 from tests.agent.dumps import deployment, epp_dump, parse, summary, vllm_dump, voice
 
 
@@ -78,6 +79,55 @@ def test_vllm_parts_of_waiting_are_not_added_and_created_twins_are_no_counters()
     assert reading.waiting == 5.0
     assert reading.counters["prompt_tokens"] == 1_000
     assert reading.kv_tokens == 16_000
+
+
+def http(handler: str, status: str, count: float, method: str = "POST") -> str:
+    return f'http_requests_total{{handler="{handler}",method="{method}",status="{status}"}} {count}\n'
+
+
+def test_vllm_counts_http_errors_by_whose_doing_and_of_inference_only() -> None:
+    """Grouped or exact statuses; probes and scrapes of the server are no requests."""
+    reading = only(
+        vllm_dump(
+            extra=http("/v1/completions", "2xx", 50)
+            + http("/v1/completions", "4xx", 500)
+            + http("/v1/chat/completions", "5xx", 3)
+            + http("/v1/chat/completions", "429", 7)
+            + http("/v1/chat/completions", "504", 2)
+            + http("/health", "5xx", 90, "GET")
+            + http("/v1/models", "4xx", 90, "GET")
+        )
+    )
+    found = {name: value for name, value in reading.counters.items() if name.startswith("http_")}
+    assert found == {
+        "http_errors_server": 3.0,
+        "http_errors_timeout": 2.0,
+        "http_errors_throttled": 7.0,
+        "http_errors_client": 500.0,
+    }
+
+
+def test_d9_malformed_requests_are_the_clients_and_no_arrivals() -> None:
+    """Five hundred refused before the engine took them: no server error, and no token of demand."""
+    before = http("/v1/completions", "2xx", 0) + http("/v1/completions", "4xx", 0)
+    after = http("/v1/completions", "2xx", 10) + http("/v1/completions", "4xx", 500)
+    config = deployment(engine="vllm")
+    heard = voice(config, vllm_dump(stops=10, extra=before), vllm_dump(stops=20, prompt=2_000, extra=after))
+    report = summary(config, heard).report
+    assert report.errors_per_s == Errors(client=100.0)
+    assert report.arrived is not None
+    assert report.arrived.requests_per_s == 2.0
+
+
+def test_vllm_failures_seen_by_engine_and_http_server_are_not_added_up() -> None:
+    """A request that the engine failed is a 5xx too: the greater count is taken, once."""
+    zero, config = http("/v1/completions", "5xx", 0), deployment(engine="vllm")
+    heard = voice(
+        config, vllm_dump(extra=zero), vllm_dump(errors=10, stops=20, extra=http("/v1/completions", "5xx", 15))
+    )
+    result = summary(config, heard)
+    assert result.report.errors_per_s == Errors(server=3.0)
+    assert "HTTP status" in result.origins["errors_per_s"]
 
 
 def test_vllm_asleep_serves_nothing() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from director.agent.exposition import Dump
 from director.agent.reading import Picker, Reading, having, label_values, split_list
 
@@ -29,6 +31,11 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "ttft": ("time_to_first_token_seconds",),
 }
 
+HTTP_REQUESTS = "http_requests_total"
+"""Of the whole server, by handler, method and status: exact, or as `2xx` to `5xx`."""
+HTTP_CLASSES = {"429": "throttled", "503": "throttled", "504": "timeout"}
+"""By exact status; the rest by its first digit."""
+
 
 class VllmNames:
     """The names of each signal under the given prefixes, newest first."""
@@ -40,11 +47,18 @@ class VllmNames:
 
 
 NAMES = VllmNames(("vllm:",))
-WANTED = NAMES.wanted
+WANTED = NAMES.wanted | {HTTP_REQUESTS}
 
 
 def read(dump: Dump) -> list[Reading]:
-    return read_with(dump, NAMES)
+    """HTTP's counts name no model: they are taken where the dump serves one model only."""
+    readings = read_with(dump, NAMES)
+    if len(readings) != 1:
+        return readings
+    picker = Picker(dump)
+    counters = _http_errors(picker)
+    reading = readings[0]
+    return [structs.replace(reading, counters=reading.counters | counters, origins=reading.origins | picker.origins)]
 
 
 def read_with(dump: Dump, names: VllmNames) -> list[Reading]:
@@ -103,6 +117,22 @@ def _finished(picker: Picker, names: Sequence[str]) -> dict[str, float]:
         counters["errors_client"] = left
         picker.origins["errors_client"] = f'{name}{{finished_reason="abort"}}'
     picker.origins.pop("", None)
+    return counters
+
+
+def _http_errors(picker: Picker) -> dict[str, float]:
+    """Inference requests that were answered with an error, by whose doing. All four are there once one request is."""
+    name, found = picker.series((HTTP_REQUESTS,))
+    asked = [s for s in found if s.labels.get("handler", "").startswith("/v1/") and s.labels.get("method") == "POST"]
+    if not asked:
+        return {}
+    counters = {f"http_errors_{kind}": 0.0 for kind in ("server", "timeout", "throttled", "client")}
+    for sample in asked:
+        status = sample.labels.get("status", "")
+        kind = HTTP_CLASSES.get(status) or {"4": "client", "5": "server"}.get(status[:1])
+        if kind is not None:
+            counters[f"http_errors_{kind}"] += sample.value
+    picker.origins |= dict.fromkeys(counters, f"{name} by status")
     return counters
 
 
