@@ -80,7 +80,7 @@ def events_command(
 def explain_command(as_json: bool, watch: bool, **fields: Any) -> None:
     """Why a request goes where it goes. Exit 1 when no region is left."""
     asked = {name: value for name, value in fields.items() if value not in (None, ())}
-    answer = _show(lambda: client.post("/explain", asked), _print_explanation, as_json, watch)
+    answer = _show(lambda: client.post("/explain", asked), print_explanation, as_json, watch)
     if answer.get("region") is None:
         raise click.exceptions.Exit(1)
 
@@ -184,7 +184,8 @@ def event_line(event: dict[str, Any]) -> str:
     return f"{event['at']} {event['kind']} {what}{change}: {event['why']} ({event['who']})"
 
 
-def _print_explanation(answer: dict[str, Any]) -> None:
+def print_explanation(answer: dict[str, Any]) -> None:
+    """The object of `/explain`, one row a candidate."""
     rows = []
     for one in answer["candidates"]:
         rejection = one.get("rejection")

@@ -49,7 +49,7 @@ class Entry:
         self.picks: dict[Network, Body] = {}
         self._by_outcome: dict[Outcome, Body] = {}
         self.fixed: Body | None = None
-        if zone is None or node is None or not picked.depends_on_pick(book, zone, node, qtype):
+        if zone is None or node is None or not picked.depends_on_pick(book.table.policy, node, qtype):
             self.fixed = plain.fixed_body(book, zone, node, name, qtype)
 
     def body(self, network: Network) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from director.core.decision import Refusal
-from director.core.policy import Addresses
+from director.core.policy import Addresses, Policy
 from director.dns import body as bodies
 from director.dns.body import Body, extended_error, record
 from director.dns.plain import SELF, negative, stale
@@ -22,7 +22,7 @@ _DEMAND_TYPES = frozenset((Type.A, Type.AAAA))
 """A client that follows an HTTPS record asks for addresses as well: counted once."""
 
 
-def depends_on_pick(book: AnswerBook, zone: Zone, node: Node, qtype: int) -> bool:
+def depends_on_pick(policy: Policy, node: Node, qtype: int) -> bool:
     """Whether a question needs a pick: types that name a region, and all types where the pick may be an alias."""
     if node.route is None or qtype in (Type.AXFR, Type.IXFR, Type.ANY):
         return False
@@ -33,7 +33,7 @@ def depends_on_pick(book: AnswerBook, zone: Zone, node: Node, qtype: int) -> boo
     if qtype in _PICKED_TYPES:
         return True
     fallback = node.route.fallback if node.route.when_none == "fallback" else Addresses()
-    return is_alias(fallback) or any(is_alias(region.addresses) for region in book.table.policy.regions.values())
+    return is_alias(fallback) or any(is_alias(region.addresses) for region in policy.regions.values())
 
 
 class _Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,12 +37,13 @@ def test_http_and_dns_name_the_same_region(live: tuple[Tree, Fleet], name: str, 
 def test_the_command_line_looks_the_same_name_up(live: tuple[Tree, Fleet]) -> None:
     """`director dns lookup` and `director regions` ask the running tree."""
     tree, _ = live
-    printed = command(
-        "dns", "lookup", "chat.eu.infer.example.com", "--subnet", SUBNETS[0], "--server", f"127.0.0.1:{tree.dns}"
-    )
+    lookup = ("dns", "lookup", "chat.eu.infer.example.com", "--subnet", SUBNETS[0], "--server", f"127.0.0.1:{tree.dns}")
+    printed = command(*lookup)
     assert printed.startswith("NOERROR")
     assert "192.0.2." in printed
     env = {"DIRECTOR_URL": f"http://127.0.0.1:{tree.http}", "DIRECTOR_TOKEN": tree.token}
+    told = json.loads(command(*lookup, "--json", env=env))
+    assert told["regions"] == [told["explanation"]["region"]] == [tree.resolve(lookup[2], SUBNETS[0])]
     assert "eu-central-1" in command("regions", env=env)
     assert "residency" in command("explain", "--tenant", "acme", "--model", "llama-3.3-70b", env=env)
     refusal = command("explain", "--tenant", "acme", "--model", "llama", env=env, exit_code=1)
