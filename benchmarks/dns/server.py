@@ -22,7 +22,7 @@ from director.dns.server import serve_dns
 async def serve(port: int, workers: int) -> None:
     world = World()
     limits = Limits(responses_per_s=100_000_000)
-    responder = await serve_dns(world, "127.0.0.1", port, nsid=b"bench", limits=limits, reuse_port=workers > 1)
+    responder = await serve_dns(world, "127.0.0.1", port, nsid=b"bench", limits=limits, workers=workers)
     gc.collect()
     gc.freeze()
     print("ready", flush=True)

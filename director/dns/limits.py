@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Limits(Struct, frozen=True):
@@ -35,6 +35,15 @@ class Limits(Struct, frozen=True):
     """What a client that does not read may keep us holding; then it is dropped."""
     tcp_time_share_max: float = 0.25
     """Of each tenth of a second: a flood of TCP leaves the rest to UDP."""
+
+    def for_each_of(self, workers: int) -> Limits:
+        """The limits of one of several processes that share a port.
+
+        The response limit protects others, whose network's queries the kernel spreads by port: it is divided, and
+        rounded up, as 0 would lift it. A client that keeps to one port gets one worker's part, and TCP for the rest.
+        The other limits protect the process itself.
+        """
+        return structs.replace(self, responses_per_s=-(-self.responses_per_s // workers))
 
 
 class RateLimiter:

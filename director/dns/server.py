@@ -207,14 +207,15 @@ async def serve_dns(
     *,
     nsid: bytes = b"",
     limits: Limits | None = None,
-    reuse_port: bool = False,
+    workers: int = 1,
 ) -> Responder:
     """Serve DNS from a view on every address of `host` ("" is all), UDP and TCP. Port 0 takes a free one.
 
-    `reuse_port`: several processes share the port and the kernel spreads clients over them. Raises OSError.
+    `workers`: how many processes share the port. The kernel spreads clients over them, and each has its part of the
+    response limit. Raises OSError.
     """
-    responder = Responder(view, nsid=nsid, limits=limits)
-    responder.start(host, port, reuse_port=reuse_port)
+    responder = Responder(view, nsid=nsid, limits=(limits or Limits()).for_each_of(workers))
+    responder.start(host, port, reuse_port=workers > 1)
     return responder
 
 

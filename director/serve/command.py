@@ -49,7 +49,7 @@ from director.serve.options import ROLES, Options, Role
     type=click.IntRange(0),
     default=1000,
     show_default=True,
-    help="UDP answers a second to one client network (/24, /56) without a cookie, for each worker; 0 lifts the limit.",
+    help="UDP answers a second to one client network (/24, /56) without a cookie, from all workers; 0 lifts the limit.",
 )
 @click.option(
     "--dns-exempt",

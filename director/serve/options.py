@@ -27,7 +27,7 @@ class Options(NamedTuple):
     dns_workers: int = 1
     """Processes that share the DNS port; the kernel spreads clients over them."""
     dns_responses_per_s: int = 1000
-    """Per client network and worker, UDP without a cookie; 0 lifts the limit."""
+    """Per client network, UDP without a cookie, from all workers together; 0 lifts the limit."""
     dns_exempt: tuple[str, ...] = ()
     """Networks without that limit."""
 

@@ -100,7 +100,7 @@ async def _dns(options: Options) -> None:
             options.dns_port,
             nsid=replica.name.encode(),
             limits=Limits(responses_per_s=options.dns_responses_per_s, exempt=options.dns_exempt),
-            reuse_port=options.dns_workers > 1,
+            workers=options.dns_workers,
         )
         at = _metrics_at(options, options.dns_metrics_port)
         metrics = await serve_metrics(responder, *at) if at is not None else None

@@ -45,6 +45,26 @@ def test_ipv6_is_limited_by_56_bits() -> None:
     assert limiter.over(prefix[:-1] + b"\x01" + bytes(9)) is False
 
 
+@given(st.integers(1, 100), st.integers(1, 16), st.lists(st.integers(0, 1 << 16), max_size=300))
+def test_workers_together_keep_to_the_limit(limit: int, workers: int, ports: list[int]) -> None:
+    """However the kernel spreads a network's queries: no more than is written, but for what rounding up adds; spread
+    evenly, no less."""
+
+    def whole(asked: list[int]) -> int:
+        limiters = [RateLimiter(Limits(responses_per_s=limit).for_each_of(workers)) for _ in range(workers)]
+        return sum(not limiters[port % workers].over(bytes(4)) for port in asked)
+
+    assert whole(ports) <= limit + workers - 1
+    assert whole(list(range(limit * workers))) >= limit
+
+
+def test_a_lifted_limit_stays_lifted_and_the_rest_is_each_workers_own() -> None:
+    """0 divided is 0; connections and memory are limited in each process."""
+    limits = Limits(responses_per_s=0)
+    assert limits.for_each_of(4) == limits
+    assert Limits(responses_per_s=1000, slip=3).for_each_of(4) == Limits(responses_per_s=250, slip=3)
+
+
 def test_exempt_networks_have_no_limit() -> None:
     """A load balancer in front is not a victim."""
     limiter = RateLimiter(Limits(responses_per_s=1, exempt=("10.0.0.0/8", "2001:db8::/32")))

@@ -207,6 +207,35 @@ async def test_a_flood_is_limited_with_slip_and_a_cookie_lifts_the_limit(start: 
             assert data(message)
 
 
+async def test_two_workers_on_one_port_share_the_limit(view: FakeView) -> None:
+    """Asked from many ports, which the kernel spreads over both: a network gets no more than from one process."""
+    limits = Limits(responses_per_s=20, slip=0)
+    first = await serve_dns(view, HOST, 0, limits=limits, workers=2)
+    second = await serve_dns(view, HOST, first.port, limits=limits, workers=2)
+    plain = dns.message.make_query(CHAT, "A").to_wire()
+    started_s = int(time.monotonic())
+    try:
+        for _ in range(20):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.connect((HOST, first.port))
+                for _ in range(20):
+                    sock.send(plain)
+            await asyncio.sleep(0)
+
+        def handled() -> int:
+            dropped = sum(one.counters.dropped.get("rate_limited", 0) for one in (first, second))
+            return dropped + sum(sum(one.answers().values()) for one in (first, second))
+
+        await until(lambda: handled() == 400)
+        seconds = int(time.monotonic()) - started_s + 1
+        answered = [sum(one.answers().values()) for one in (first, second)]
+        assert all(answered), "the kernel gave both something"
+        assert sum(answered) <= 20 * seconds
+    finally:
+        await first.stop()
+        await second.stop()
+
+
 async def test_tcp_answers_many_queries_on_one_connection(start: Start) -> None:
     """Pipelined in one segment, then split at every byte: all answered (RFC 7766, 6.2.1)."""
     responder = await start()
