@@ -1,10 +1,11 @@
-"""Decisions per server-CPU-second, three servers interleaved in one run; and the latency of the fast one when paced.
+"""Decisions per server-CPU-second, servers interleaved in one run; and the latency of the fast one when paced.
 
     python benchmarks/http_compare.py [--rounds 3] [--seconds 4] [--json FILE]
 
 Server and client are pinned to different cores where there are two. The figure divides by the server's own CPU time,
-so that a slow client or a busy neighbour does not enter it; the ratio to the framework's handler is the one to compare
-between machines. Needs wrk; h2load for the paced part.
+so that a slow client or a busy neighbour does not enter it; the ratios are what to compare between machines. Beside the
+director's own ways stand NGINX that decides in njs and NGINX that answers a constant (`http_nginx.conf`, `.js`).
+Needs wrk, and nginx with njs; h2load for the paced part.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("protocol", "asgi", "litestar")
+CONSTANT = json.dumps({"region": "region-1", "padding": "." * 740})
+HANDLERS = {"nginx_njs": "js_content decide.answer", "nginx_return": f"return 200 '{CONSTANT}'"}
+KINDS = ("protocol", "asgi", "litestar", *HANDLERS)
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or "nginx"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 BODY = (
     '{"tenant":"acme","model":"llama-3.3-70b","client_ip":"203.0.113.7","session":"conv-81f3","estimated_tokens":5200}'
@@ -36,11 +41,20 @@ def free_port() -> int:
         return port
 
 
-def start(kind: str) -> tuple[subprocess.Popen[bytes], int]:
+def command_of(kind: str, port: int, folder: Path) -> list[str]:
+    if kind not in HANDLERS:
+        return [sys.executable, str(HERE / "http_server.py"), kind, str(port)]
+    prefix = folder / kind
+    prefix.mkdir()
+    shutil.copy(HERE / "http_nginx.js", prefix)
+    text = (HERE / "http_nginx.conf").read_text().replace("HANDLER", HANDLERS[kind]).replace("PORT", str(port))
+    (prefix / "nginx.conf").write_text(text)
+    return [NGINX, "-p", str(prefix), "-c", str(prefix / "nginx.conf"), "-e", "stderr"]
+
+
+def start(kind: str, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, str(HERE / "http_server.py"), kind, str(port)], stdout=subprocess.DEVNULL
-    )
+    server = subprocess.Popen(command_of(kind, port, folder), stdout=subprocess.DEVNULL)
     pin(server.pid, 0)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -110,14 +124,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    servers = {kind: start(kind) for kind in KINDS}
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(options.rounds, options.seconds, Path(folder))
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+def measure(rounds: int, seconds: float, folder: Path) -> dict[str, object]:
+    servers = {kind: start(kind, folder) for kind in KINDS}
     figures: dict[str, list[float]] = {kind: [] for kind in KINDS}
     try:
         for server, port in servers.values():
             load(server.pid, port, 1)
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             for kind, (server, port) in servers.items():
-                figures[kind].append(load(server.pid, port, options.seconds))
+                figures[kind].append(load(server.pid, port, seconds))
         latency = paced(servers["protocol"][1], 5_000, 6)
     finally:
         for server, _ in servers.values():
@@ -125,16 +148,14 @@ def main() -> None:
         for server, _ in servers.values():
             server.wait()
     medians = {kind: statistics.median(taken) for kind, taken in figures.items()}
-    result = {
+    return {
         "decisions_per_server_cpu_second": {kind: round(value) for kind, value in medians.items()},
-        "ratio_to_litestar": round(medians["protocol"] / medians["litestar"], 2),
-        "ratio_to_asgi": round(medians["protocol"] / medians["asgi"], 2),
+        "protocol_over": {kind: round(medians["protocol"] / medians[kind], 2) for kind in KINDS[1:]},
+        "protocol_over_njs_by_round": [
+            round(ours / njs, 2) for ours, njs in zip(figures["protocol"], figures["nginx_njs"], strict=True)
+        ],
         "paced_5000_per_s": latency and {name: round(value, 3) for name, value in latency.items()},
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
 
 
 if __name__ == "__main__":
