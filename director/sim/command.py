@@ -14,6 +14,7 @@ from rich.table import Table
 
 from director.sim import figures, loading, results
 from director.sim.checks import CheckUnusable
+from director.sim.kept import KeptResult, play_kept
 from director.sim.measure import Record
 from director.sim.report_html import page
 from director.sim.world.trace import TraceUnusable
@@ -29,17 +30,31 @@ WIDTH_MIN = 110
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with plots.")
 @click.option("--seed", type=int, help="Stands in for the scenario's own seed.")
 @click.option("--policies", help="Comma-separated; stands in for the scenario's own list. `all` runs every one.")
+@click.option(
+    "--kept", is_flag=True, help="Run the failing seeds that the file keeps, and say whether they still fail."
+)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def simulate_command(
-    scenario: str, as_json: bool, html_file: Path | None, seed: int | None, policies: str | None, quiet: bool
+    scenario: str,
+    as_json: bool,
+    html_file: Path | None,
+    seed: int | None,
+    policies: str | None,
+    kept: bool,
+    quiet: bool,
 ) -> None:
     """Drive the real planner and decisions with a workload and faults.
 
-    SCENARIO is a file, or the name of one that ships with the director. Exits 1 when a check fails, 2 when the scenario
-    cannot be run.
+    SCENARIO is a file, or the name of one that ships with the director. Exits 1 when a check fails (with
+    --kept: when one still does), 2 when the scenario cannot be run.
     """
+    if kept and (html_file or seed is not None or policies):
+        raise click.UsageError("--kept takes seeds and policies from the file, and makes no page")
     try:
         loaded = loading.load(find(scenario), seed=seed, policies=_policies(policies))
+        if kept:
+            _run_kept(loaded, find(scenario), as_json=as_json)
+            return
         judged = _play(loaded, quiet=quiet or (as_json and not sys.stderr.isatty()))
     except (loading.ScenarioInvalid, CheckUnusable, TraceUnusable) as error:
         click.echo(f"error: {error}", err=True)
@@ -58,6 +73,29 @@ def simulate_command(
             click.echo(f"page: {html_file}")
     if not judged.ok:
         raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _run_kept(loaded: loading.LoadedScenario, path: Path, *, as_json: bool) -> None:
+    found = play_kept(lambda seed: loading.load(path, seed=seed), loaded.kept)
+    ok = all(each.result.ok for each in found)
+    if as_json:
+        out = {"scenario": loaded.name, "kept": [each.as_json() for each in found], "ok": ok}
+        click.echo(json.dumps(out, indent=2, ensure_ascii=False))
+    else:
+        Console(width=WIDTH_MIN).print(_kept_table(found))
+    if not ok:
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _kept_table(found: list[KeptResult]) -> Table:
+    table = Table(title="kept seeds", title_justify="left", box=None)
+    for title in ("seed", "check", "value", "bound", "", "why"):
+        table.add_column(title)
+    for each in found:
+        result = each.result
+        verdict = "[green]holds now[/green]" if result.ok else "[red]fails[/red]"
+        table.add_row(str(each.kept.seed), result.name, f"{result.value:g}", result.bound, verdict, each.kept.why)
+    return table
 
 
 def find(scenario: str) -> Path:

@@ -4,6 +4,8 @@ name: step
 …                       the fields of `Scenario`
 variants:               optional: the same again with some values set; without it there is one run
   - {name: reports each 15 s, set: {reports.interval_s: 15}}
+kept:                   optional: seeds under which a check fails, each with its reason
+  - {seed: 3, variant: reports each 15 s, check: the shed share settles, why: …}
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from director.policy.problem import near_miss
 from director.sim import scenario as scenario_shapes
 from director.sim.baselines import BASELINES
 from director.sim.checks import MEASURES
-from director.sim.scenario import Scenario, Variant
+from director.sim.scenario import Kept, Scenario, Variant
 from director.sim.world.lengths import PRESETS
 
 POLICIES = ("director", *BASELINES)
@@ -43,6 +45,7 @@ class LoadedScenario(Struct, frozen=True):
     about: str
     runs: dict[str, Scenario]
     """Variant → scenario; the only key is "" where there are none."""
+    kept: tuple[Kept, ...] = ()
 
 
 def load(path: Path, *, seed: int | None = None, policies: tuple[str, ...] | None = None) -> LoadedScenario:
@@ -59,6 +62,7 @@ def load_text(
 ) -> LoadedScenario:
     raw = parse(text, label)
     variants = _convert(raw.pop("variants", []), tuple[Variant, ...], f"{label}: variants")
+    kept = _convert(raw.pop("kept", []), tuple[Kept, ...], f"{label}: kept")
     overrides = {key: value for key, value in (("seed", seed), ("policies", policies)) if value is not None}
     runs = {}
     for variant in variants or (Variant(BASE),):
@@ -70,8 +74,11 @@ def load_text(
         if variant.name in runs:
             raise ScenarioInvalid(f"{where}: this name is there twice")
         runs[variant.name] = scenario_of(mine, where)
+    problems = [f"{label}: {problem}" for problem in _kept(kept, runs)]
+    if problems:
+        raise ScenarioInvalid("\n".join(problems))
     first = next(iter(runs.values()))
-    return LoadedScenario(first.name, first.about, runs)
+    return LoadedScenario(first.name, first.about, runs, kept)
 
 
 def parse(text: str, label: str) -> dict[str, Any]:
@@ -197,6 +204,15 @@ def _demand(scenario: Scenario, at: str, name: str) -> Iterator[str]:
             yield f"{at}.of_capacity: {demand.of_capacity} does not serve {demand.model}"
     if sum(how is not None for how in (demand.steps, demand.diurnal, demand.trace)) != 1:
         yield f"{at}: expected exactly one of steps, diurnal, trace"
+
+
+def _kept(kept: tuple[Kept, ...], runs: dict[str, Scenario]) -> Iterator[str]:
+    for i, each in enumerate(kept):
+        if each.variant not in runs:
+            yield from _unknown(f"kept[{i}].variant", each.variant, runs, "a variant of this file")
+        else:
+            names = [check.name for check in runs[each.variant].checks]
+            yield from _unknown(f"kept[{i}].check", each.check, names, "a check of that variant")
 
 
 def _unknown(at: str, name: str, known: Any, expected: str) -> Iterator[str]:

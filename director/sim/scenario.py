@@ -239,3 +239,12 @@ class Variant(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     set: dict[str, Any] = field(default_factory=dict)
+
+
+class Kept(Struct, frozen=True, forbid_unknown_fields=True):
+    """A seed under which a check fails, kept until it no longer does."""
+
+    seed: int
+    check: str
+    why: str
+    variant: str = ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from director.sim import figures, loading, results
 from director.sim.command import shipped_folders
 from director.sim.measure import Record
+from director.sim.scenario import Kept
 
 BEGIN, END = "<!-- made by director.sim.table -->", "<!-- end -->"
 _SHOWN = (
@@ -31,12 +32,13 @@ def main(document: Path) -> int:
     folder = next(each for each in shipped_folders() if each.is_dir())
     parts, failed = [], 0
     for path in sorted(folder.glob("*.yaml")):
-        judged = results.play(loading.load(path))
+        loaded = loading.load(path)
+        judged = results.play(loaded)
         failed += sum(not check.ok for check in judged.checks)
         sys.stderr.write(
             f"{judged.scenario}: {sum(check.ok for check in judged.checks)} of {len(judged.checks)} hold\n"
         )
-        parts.append(section(judged))
+        parts.append(section(judged) + kept_seeds(loaded.kept))
     text = document.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -62,6 +64,17 @@ def section(judged: results.Results) -> str:
         for check in judged.checks
     ]
     return "".join(out) + "\n"
+
+
+def kept_seeds(kept: tuple[Kept, ...]) -> str:
+    """The failing seeds that the file keeps; `director simulate NAME --kept` runs them."""
+    if not kept:
+        return ""
+    rows = []
+    for each in kept:
+        name = f"{each.variant}: {each.check}" if each.variant else each.check
+        rows.append(f"| {each.seed} | {name} | {each.why} |\n")
+    return "| kept seed | check that fails | why |\n| ---: | --- | --- |\n" + "".join(rows) + "\n"
 
 
 def comparison(records: Mapping[str, Record]) -> str:

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from director.sim import loading
 from director.sim.command import simulate_command
+from director.sim.kept import needed
+from director.sim.scenario import Kept
 from tests.sim.scenarios import SMALL
 
 HOLDS = "checks: [{name: residency holds, measure: forbidden, equals: 0}]\n"
@@ -43,6 +46,51 @@ def test_the_terminal_shows_table_and_checks(tmp_path: Path) -> None:
     assert "director" in result.stdout
     assert "nothing happens" in result.stdout
     assert "fails" in result.stdout
+
+
+KEPT = """\
+kept:
+  - {seed: 4, check: nothing happens, why: something always does}
+  - {seed: 5, check: it is as good as nearest, why: it was not}
+"""
+COMPARED = """\
+policies: [director, nearest, ramp]
+checks:
+  - {name: nothing happens, measure: utilisation_max, at_most: 0}
+  - {name: it is as good as nearest, measure: utilisation_max, against: nearest, at_most: 2}
+"""
+
+
+def test_kept_seeds_run_again_and_say_whether_they_still_fail(tmp_path: Path) -> None:
+    """Each with the value that its own seed gives, and its reason; one that holds now does not hide one that fails."""
+    result = _run(tmp_path, SMALL + COMPARED + KEPT, "--kept", "--json")
+    assert result.exit_code == 1
+    out = json.loads(result.stdout)
+    assert [(each["seed"], each["ok"]) for each in out["kept"]] == [(4, False), (5, True)]
+    assert out["kept"][0]["why"] == "something always does"
+    alone = json.loads(_run(tmp_path, SMALL + COMPARED, "--json", "--seed", "4").stdout)
+    assert out["kept"][0]["value"] == alone["checks"][0]["value"]
+    shown = _run(tmp_path, SMALL + COMPARED + KEPT, "--kept").stdout
+    assert "holds now" in shown
+    assert "something always does" in shown
+
+
+def test_kept_seeds_that_hold_exit_0(tmp_path: Path) -> None:
+    kept = "kept: [{seed: 2, check: residency holds, why: it once did not}]\n"
+    assert _run(tmp_path, SMALL + HOLDS + kept, "--kept").exit_code == 0
+
+
+def test_kept_seeds_are_the_files_own(tmp_path: Path) -> None:
+    assert _run(tmp_path, SMALL + COMPARED + KEPT, "--kept", "--seed", "1").exit_code == 2
+
+
+def test_a_kept_seed_runs_what_its_check_compares_and_no_more(tmp_path: Path) -> None:
+    """Of three policies and two variants, those that the check names."""
+    text = SMALL + COMPARED + "variants: [{name: a}, {name: b}]\n"
+    loaded = loading.load_text(text, "small.yaml")
+    runs = needed(loaded, Kept(5, "it is as good as nearest", "it was not", "b")).runs
+    assert {variant: scenario.policies for variant, scenario in runs.items()} == {"b": ("director", "nearest")}
+    assert [check.name for check in runs["b"].checks] == ["it is as good as nearest"]
 
 
 @pytest.mark.parametrize(

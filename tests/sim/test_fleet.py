@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from director.sim import figures
 from director.sim.baselines import BASELINES
-from director.sim.fleet import Run
+from director.sim.fleet import EPOCH_MS, Run
 from director.sim.measure import Record
 from director.sim.steering import Ask, Choice
 from director.sim.world.clients import Edge
@@ -214,3 +216,47 @@ def test_cost_is_that_of_the_region_that_served() -> None:
     """Prices 2 and 1 a million tokens: the mean lies between them, and near 2 for traffic that stays in the north."""
     record = _play(demand__south__steps=[[0, 0.0]])
     assert figures.summary(record)["price_per_mtok"] == pytest.approx(2.0, rel=0.1)
+
+
+def test_reports_arrive_late_by_their_delay() -> None:
+    """What the planner holds at the end was observed a delay before it came."""
+    run = Run(small(reports={"interval_s": 5, "delay_s": 3}), "director")
+    run.play()
+    for received in run._reports.values():
+        observed_s = float(received.report.observed_at.removeprefix("T+"))
+        assert (received.received_at_ms - EPOCH_MS) / 1000.0 == pytest.approx(observed_s + 3.0, abs=0.01)
+
+
+def test_a_trace_file_is_asked_for_as_it_was_recorded(tmp_path: Path) -> None:
+    """Ten requests of one size in the file's minute, twice in two minutes, and those tokens are what is served."""
+    rows = [json.dumps({"timestamp": 6000 * i, "input_length": 700, "output_length": 20}) for i in range(10)]
+    rows.append(json.dumps({"timestamp": 59_999, "input_length": 700, "output_length": 20}))
+    (tmp_path / "trace.jsonl").write_text("\n".join(rows) + "\n")
+    trace = {"path": str(tmp_path / "trace.jsonl"), "format": "mooncake"}
+    record = _play(demand__north={"zone": "north", "tenant": "open", "trace": trace}, demand__south__steps=[[0, 0.0]])
+    assert record.requests == 22
+    assert sum(record.regions["north"].tokens) in (21 * 720, 22 * 720), "the last may still run"
+
+
+def test_resolvers_are_of_unequal_size() -> None:
+    """By Zipf's law with exponent 1 the largest of ten stands for a third of the clients, and moves as a whole."""
+    run = Run(small(demand__north__resolvers={"count": 10, "ttl_s": 30, "zipf": 1.0}), "director")
+    resolving = run.clients[0]._resolvers
+    assert resolving is not None
+    sizes = Counter(resolving._table)
+    assert sizes[0] / resolving.TABLE == pytest.approx(0.341, abs=0.01)
+    assert sizes[9] / resolving.TABLE == pytest.approx(0.034, abs=0.01)
+
+
+def test_sessions_find_their_prefix_where_they_were() -> None:
+    """Later turns save a part of their prompts; requests that belong to nobody save none."""
+    sessions = {"later_turns": 0.7, "life_s": 60}
+    assert figures.summary(_play(demand__north__sessions=sessions))["prefix_hit_ratio"] > 0.1
+    assert figures.summary(_play())["prefix_hit_ratio"] == 0.0
+
+
+def test_short_kv_preempts_in_a_run() -> None:
+    """Overloaded with KV for a fifth of the slots, engines put requests back; with plenty they never do."""
+    short = {"engines__gpu__kv_tokens": 20_000, "engines__gpu__kv_admit": 1.0}
+    assert figures.summary(_play("nearest", demand__north__steps=[[0, 1.5]], **short))["preempted"] > 0
+    assert figures.summary(_play("nearest", demand__north__steps=[[0, 1.5]]))["preempted"] == 0
