@@ -33,6 +33,8 @@ from director.replica.view import ReplicaView
 from director.store.database import DatabaseUnavailable
 
 CODES = {400: "malformed", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+CLIENT_LEFT = "client disconnected prematurely"
+"""What Litestar says, as an error of the server, when a connection ends before the request's body does."""
 
 log = structlog.get_logger()
 
@@ -139,6 +141,9 @@ def _database_unavailable(request: AnyRequest, error: DatabaseUnavailable) -> Re
 
 def _http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """Litestar's own refusals: no such path, a wrong method, a body that is too large."""
+    if error.detail == CLIENT_LEFT:
+        log.info("client_left", method=request.method, path=request.url.path)
+        return problem_reply(Problem(400, "malformed", "the connection ended before the body did"))
     if error.status_code not in CODES:
         return _failed(request, error)
     reply = problem_reply(

@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
-from director.http import protocol
+from director.http import app, protocol
 from director.http.serve import running_http
 from tests.http.fakes import FakeView
 
@@ -253,3 +254,21 @@ async def test_an_upgrade_is_answered_as_plain_http(connection: Connection) -> N
         get(b"/select-region?tenant=acme&model=llama", b"decide", extra=b"Connection: upgrade\r\nUpgrade: h2c\r\n")
     )
     assert (await connection.response())[0] == 200
+
+
+async def test_a_client_that_leaves_within_its_body_is_no_fault_of_ours(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An information line says so; no error, and no trace, is logged."""
+    said: asyncio.Queue[dict[str, object]] = asyncio.Queue()
+
+    def keep(_logger: object, level: str, event: dict[str, object]) -> dict[str, object]:
+        said.put_nowait({**event, "level": level})
+        raise structlog.DropEvent
+
+    monkeypatch.setattr(app, "log", structlog.wrap_logger(structlog.PrintLogger(), processors=[keep]))
+    await connection.send(post(BODY, b"/explain").replace(b"Bearer decide", b"Bearer read")[:-10])
+    connection.writer.close()
+    async with asyncio.timeout(5):
+        line = await said.get()
+    assert line == {"level": "info", "event": "client_left", "method": "POST", "path": "/explain"}
