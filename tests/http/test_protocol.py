@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
 
 import pytest
 import structlog
@@ -260,9 +261,9 @@ async def test_a_client_that_leaves_within_its_body_is_no_fault_of_ours(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An information line says so; no error, and no trace, is logged."""
-    said: asyncio.Queue[dict[str, object]] = asyncio.Queue()
+    said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
-    def keep(_logger: object, level: str, event: dict[str, object]) -> dict[str, object]:
+    def keep(_logger: Any, level: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
         said.put_nowait({**event, "level": level})
         raise structlog.DropEvent
 
