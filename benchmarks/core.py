@@ -111,13 +111,13 @@ def eight_candidates() -> tuple[RoutingTable, CompiledRoute]:
     return table, route
 
 
-def reports(policy: Policy, second: int, draw: Random) -> tuple[ReceivedReport, ...]:
-    """A report from each region, with every deployment at 60 to 95 % of its slots."""
+def reports(policy: Policy, second: int, draw: Random, load: float) -> tuple[ReceivedReport, ...]:
+    """A report from each region, with every deployment at `load` of its slots, give or take a fifth of that."""
     out = []
     for region in policy.regions:
         served = []
         for model in policy.models:
-            running = draw.uniform(600, 950)
+            running = 1000.0 * load * draw.uniform(0.8, 1.2)
             served.append(
                 DeploymentReport(
                     model,
@@ -148,23 +148,32 @@ def routes(policy: Policy, count: int) -> list[RouteKey]:
     return keys[:count]
 
 
-def demand(keys: list[RouteKey], second: int, draw: Random, tokens: float) -> tuple[DemandSample, ...]:
-    one = tuple(
-        RouteDemand(key, 20, tokens * draw.uniform(0.8, 1.2), (), (DeploymentTokens("region-0", "1", tokens),))
-        for key in keys
-    )
-    return (DemandSample("replica", NOW_MS + second * 1000, 1000, one),)
+def demand(policy: Policy, keys: list[RouteKey], second: int, draw: Random, load: float) -> tuple[DemandSample, ...]:
+    """Demand on every route, give or take a fifth, and decided into each deployment what its reports say came."""
+    regions, per_model = list(policy.regions), len(keys) // len(policy.models)
+    tokens = len(regions) * 45_000 * load / per_model
+    turn: dict[str, int] = dict.fromkeys(policy.models, 0)
+    out = []
+    for key in keys:
+        mine = regions[turn[key.model] :: per_model]
+        turn[key.model] += 1
+        decided = tuple(DeploymentTokens(region, "1", 50_000.0 * load) for region in mine)
+        out.append(RouteDemand(key, 20, tokens * draw.uniform(0.8, 1.2), (), decided))
+    return (DemandSample("replica", NOW_MS + second * 1000, 1000, tuple(out)),)
 
 
-def time_step(regions: int, models: int, route_count: int, ticks: int = 6) -> tuple[float, float, PlannerState, Plan]:
+def time_step(
+    regions: int, models: int, route_count: int, ticks: int = 12, load: float = 0.6
+) -> tuple[float, float, PlannerState, Plan]:
     """Median milliseconds of a step after two warm ones, the share of new plans, and what they left behind."""
     policy = fleet(regions, models)
     keys, draw = routes(policy, route_count), Random(3)
-    per_route = regions * models * 45_000 * 0.6 / max(1, route_count)
     state, memo, times, plans = PlannerState(), Memo(), [], 0
     plan: Plan | None = None
     for second in range(1, ticks + 3):
-        seen = Observations(reports(policy, second, draw), demand(keys, second, draw, per_route), policy_version=1)
+        seen = Observations(
+            reports(policy, second, draw, load), demand(policy, keys, second, draw, load), policy_version=1
+        )
         gc.collect()
         begin = time.process_time()
         result = step(state, seen, policy, NOW_MS + second * 1000, memo=memo)

@@ -45,11 +45,11 @@ def region_plans(
 
 def deployment_plans(memories: Sequence[DeploymentMemory], policy: Policy) -> list[DeploymentPlan]:
     """Each deployment's published inputs; admissions are filled in later."""
-    rate_medians = _medians((m.model, rate) for m in memories if (rate := _own_rate(m)) is not None)
-    service_medians = _medians((m.model, m.service_ms.published) for m in memories if m.service_ms.known)
-    prompts = _medians((m.model, mean) for m in memories if (mean := m.mix.prompt_mean) is not None)
+    rate_medians = _medians((m.key.model, rate) for m in memories if (rate := _own_rate(m)) is not None)
+    service_medians = _medians((m.key.model, m.service_ms.published) for m in memories if m.service_ms.known)
+    prompts = _medians((m.key.model, mean) for m in memories if (mean := m.mix.prompt_mean) is not None)
     return [
-        _plan_one(m, policy, rate_medians.get(m.model), _service_ms(m, service_medians, prompts.get(m.model)))
+        _plan_one(m, policy, rate_medians.get(m.key.model), _service_ms(m, service_medians, prompts.get(m.key.model)))
         for m in memories
     ]
 

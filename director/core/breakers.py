@@ -70,9 +70,10 @@ def _open(
     ejected: dict[str, float] = {}
     total: dict[str, float] = {}
     for m in out.values():
-        total[m.model] = total.get(m.model, 0.0) + m.capacity_well
+        model = m.key.model
+        total[model] = total.get(model, 0.0) + m.capacity_well
         if m.breaker.state != "closed":  # one on trial may be out again with the next failure
-            ejected[m.model] = ejected.get(m.model, 0.0) + m.capacity_well
+            ejected[model] = ejected.get(model, 0.0) + m.capacity_well
     wanting = [m for m in out.values() if breaker.wants_to_open(m.breaker, policy.breaker)]
     wanting.sort(key=lambda m: (-m.error_ratio, m.key))
     for m in wanting:

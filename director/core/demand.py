@@ -46,6 +46,7 @@ KAPPA_LEARNING_S, KAPPA_LEARNING_STEP = 180.0, 0.01
 """What stands for the hours to come is learnt closely first."""
 RATIO_NOISE_S = 300.0
 RATIO_WINSOR = 9.0
+UNFOLLOWED = Tracker()
 NEWCOMER_S = 6.0
 """A plan reaches every replica well within this, and a report's span ends."""
 DECIDED_MIN_TOKENS_PER_S = 1.0
@@ -139,7 +140,7 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
         kappa=kappa,
         ratio_last=ratio,
         ratio_noise=noise,
-        background=observe(memory.background, unexplained, span_s, DEMAND_BAND),
+        background=_followed(memory.background, unexplained, span_s),
     )
 
 
@@ -154,6 +155,13 @@ def _ratio(memory: DeploymentMemory, arrived: float, decided: float, span_s: flo
     if memory.ratio_noise > 0.0:
         jump = min(jump, RATIO_WINSOR * max(memory.ratio_noise, KAPPA_STEP**2))
     return ratio, memory.ratio_noise + (1.0 - exp(-span_s / RATIO_NOISE_S)) * (jump - memory.ratio_noise)
+
+
+def _followed(background: Tracker, unexplained: float, span_s: float) -> Tracker:
+    """As a rule there is none, and nothing to follow."""
+    if unexplained <= 0.0 and not background.known:
+        return background
+    return observe(background, unexplained, span_s, DEMAND_BAND)
 
 
 def _gap(noise: float, kappa: float, span_s: float) -> float:
@@ -173,7 +181,7 @@ class Counted(NamedTuple):
     decided: float
     decided_fast: float
     arrivals: Tracker
-    """Arrivals as a followed value: a step in it is known within two reports."""
+    """Arrivals as a followed value, where answers are shared: a step in it is known within two reports."""
     stepped: bool = False
     """It has just stepped, and κ with it."""
 
@@ -185,9 +193,11 @@ def _count(known: Counted, arrived: float, decided: float, span_s: float, counte
     a = max(1.0 - exp(-span_s / KAPPA_S), early)
     fast = known.decided_fast + max(1.0 - exp(-span_s / DECIDED_FAST_S), early) * (decided - known.decided_fast)
     slow = known.decided + a * (decided - known.decided)
+    if kappa <= KAPPA_SHARED:
+        return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, UNFOLLOWED)
     arrivals = observe(known.arrivals, arrived, span_s, ARRIVAL_BAND)
     stepped = arrivals.published != known.arrivals.published and known.arrivals.known
-    if kappa > KAPPA_SHARED and stepped and abs(fast - slow) <= STEADY * slow:
+    if stepped and abs(fast - slow) <= STEADY * slow:
         return Counted(arrivals.published, slow, fast, arrivals, stepped=True)
     return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, arrivals)
 

@@ -67,11 +67,11 @@ def reported(filling: Filling, utilisation: float | None) -> Filling:
     return Filling(now, min(1.0, now))
 
 
-def moved_on(filling: Filling, sent: float, capacity: float, report: DeploymentReport, dt_s: float) -> Filling:
-    """After `dt_s` in which `sent` tokens/s came, against a capacity of so many."""
+def moved_on(filling: Filling, sent: float, capacity: float, life_s: float, dt_s: float) -> Filling:
+    """After `dt_s` in which `sent` tokens/s came, against a capacity of so many, and stayed for `life_s`."""
     if not filling.known or capacity <= 0.0:
         return filling
     towards = min(SENT_MAX, sent / capacity)
-    now = filling.now + (towards - filling.now) * (1.0 - exp(-dt_s / life_s(report)))
+    now = filling.now + (towards - filling.now) * (1.0 - exp(-dt_s / life_s))
     mean = (min(1.0, filling.now) + min(1.0, now)) / 2.0
     return Filling(now, filling.first, filling.sum + mean * dt_s, filling.span_s + dt_s)

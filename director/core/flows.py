@@ -47,6 +47,7 @@ def rooms(
         region = regions[memory.region]
         half_open = memory.breaker.state == "half_open"
         capacity = deployment.capacity_tokens_per_s * deployment.trim
+        life_s = filling.life_s(memory.report)
         sent = decided.get(memory.key, 0.0) * memory.kappa + memory.background.published
         out[memory.key] = Room(
             key=memory.key,
@@ -61,8 +62,8 @@ def rooms(
             admit_rise_max=policy.planner.recovery_per_s * dt_s,
             capacity_well=deployment.capacity_well_tokens_per_s,
             capacity_now=deployment.capacity_tokens_per_s,
-            filling=filling.moved_on(memory.filling, sent, capacity, memory.report, dt_s),
-            life_s=filling.life_s(memory.report),
+            filling=filling.moved_on(memory.filling, sent, capacity, life_s, dt_s),
+            life_s=life_s,
         )
     return out
 

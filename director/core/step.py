@@ -158,7 +158,7 @@ def _remember(
         memory.utilisation,
         policy.planner.home_target,
         dt_s,
-        may_rise=trim.full_by_now(memory.report, limited_s),
+        may_rise=trim.full_by_now(room.life_s, limited_s),
         shared=memory.kappa > KAPPA_SHARED,
     )
     return structs.replace(

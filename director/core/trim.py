@@ -10,9 +10,6 @@ from __future__ import annotations
 from math import exp
 from typing import Literal
 
-from director.core.filling import life_s
-from director.core.report import DeploymentReport
-
 Mode = Literal["limits", "waits", "relaxes"]
 
 TRIM_MIN, TRIM_MAX = 0.5, 1.2
@@ -53,6 +50,6 @@ def move(
     return trim, published
 
 
-def full_by_now(report: DeploymentReport, limited_s: float) -> bool:
+def full_by_now(life_s: float, limited_s: float) -> bool:
     """Whether a deployment that has been limited for so long has filled."""
-    return limited_s >= LIVES * life_s(report) + SEEN_LATE_S
+    return limited_s >= LIVES * life_s + SEEN_LATE_S
