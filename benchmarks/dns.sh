@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# DNS answers per server-CPU-second beside gdnsd and PowerDNS geoip, latency at half the rate, two workers.
+# DNS answers per server-CPU-second beside gdnsd, Knot and PowerDNS geoip, latency at half the rate; then two workers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 missing=()
@@ -11,4 +11,9 @@ if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nu
   echo "benchmarks/dns.sh: installing ${missing[*]}" >&2
   { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >/dev/null
 fi
-exec .venv/bin/python -m benchmarks.dns.compare "$@"
+status=0
+.venv/bin/python -m benchmarks.dns.compare "$@" || status=$?
+favour=()
+[[ " $* " == *" --favour "* ]] && favour=(--favour)
+.venv/bin/python -m benchmarks.dns.scaling "${favour[@]}" || status=$?
+exit "$status"

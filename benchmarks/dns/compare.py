@@ -146,11 +146,6 @@ def main() -> int:
             print("\ndnsperf, whose own ceiling is near 130,000/s, one subnet:")
             for name in rivals:
                 print(f"{name:<16} {dnsperf(ports[name], folder, options.seconds):>9,.0f}/s", flush=True)
-    print("\nworkers that share the port, all on both cores:")
-    for workers in (1, 2):
-        with tempfile.TemporaryDirectory() as text, running(OURS, Path(text), 8360 + workers, workers, "0,1") as pids_:
-            got = load(8360 + workers, pids_, options.seconds, "--sockets", "8", cpus="0,1")
-            print(f"{workers}: {got['per_s']:,.0f}/s, {got['per_cpu_s']:,.0f} per CPU-second, lost {got['lost']}")
     medians = {name: statistics.median(values) for name, values in results.items()}
     return report(medians, latency, half, options.json)
 

@@ -19,10 +19,10 @@ from director.dns.limits import Limits
 from director.dns.server import serve_dns
 
 
-async def serve(port: int, workers: int) -> None:
+async def serve(port: int, workers: int, worker: int) -> None:
     world = World()
     limits = Limits(responses_per_s=100_000_000)
-    responder = await serve_dns(world, "127.0.0.1", port, nsid=b"bench", limits=limits, workers=workers)
+    responder = await serve_dns(world, "127.0.0.1", port, nsid=b"bench-%d" % worker, limits=limits, workers=workers)
     gc.collect()
     gc.freeze()
     print("ready", flush=True)
@@ -36,11 +36,11 @@ async def serve(port: int, workers: int) -> None:
 
 def main() -> None:
     port, workers = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    for _ in range(1, workers):
+    for worker in range(1, workers):
         if os.fork() == 0:
-            uvloop.run(serve(port, workers))
+            uvloop.run(serve(port, workers, worker))
             return
-    uvloop.run(serve(port, workers))
+    uvloop.run(serve(port, workers, 0))
 
 
 if __name__ == "__main__":
