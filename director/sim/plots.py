@@ -14,6 +14,10 @@ POINTS_MAX = 300
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#444444", "#8b2fc9")
 
 
+_DIVISIONS = {1.0: 5, 1.2: 4, 1.5: 3, 2.0: 4, 2.5: 5, 3.0: 3, 4.0: 4, 5.0: 5, 6.0: 3, 8.0: 4}
+"""First digits at which an axis may end, and into how many round steps it is divided then."""
+
+
 class Line(NamedTuple):
     name: str
     values: Sequence[float]
@@ -28,9 +32,26 @@ class Span(NamedTuple):
     label: str
 
 
-def chart(title: str, lines: Sequence[Line], seconds: int, *, unit: str = "", spans: Sequence[Span] = ()) -> str:
-    """One chart from 0 to `seconds`; the y axis begins at 0 and ends at a round number."""
-    top = _round_up(max((max(line.values, default=0.0) for line in lines), default=0.0))
+def chart(
+    title: str,
+    lines: Sequence[Line],
+    seconds: int,
+    *,
+    unit: str = "",
+    spans: Sequence[Span] = (),
+    limit: float = 0.0,
+    top_min: float = 0.0,
+    top_max: float | None = None,
+) -> str:
+    """One chart from 0 to `seconds`; the y axis begins at 0 and ends at a round number.
+
+    `limit` above 0 is drawn as a dashed line. The axis reaches `top_min` at least. Nothing is drawn above `top_max`;
+    where something was, the unit says so.
+    """
+    highest = max((max(line.values, default=0.0) for line in lines), default=0.0)
+    top = _round_up(max(highest, limit, top_min))
+    if top_max is not None and highest > top_max:
+        top, unit = top_max, f"{unit}, up to {_short(highest)}"
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">',
         f'<text class="title" x="{LEFT}" y="14">{escape(title)}</text>',
@@ -38,6 +59,9 @@ def chart(title: str, lines: Sequence[Line], seconds: int, *, unit: str = "", sp
         *_y_axis(top, unit),
         *_x_axis(seconds),
     ]
+    if limit:
+        y = f"{_y(limit, top):.1f}"
+        parts.append(f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
     for i, line in enumerate(lines):
         colour = COLOURS[i % len(COLOURS)]
         parts.append(
@@ -73,9 +97,9 @@ def _points(values: Sequence[float], seconds: int, top: float) -> str:
 
 
 def _y_axis(top: float, unit: str) -> list[str]:
-    out = []
-    for i in range(5):
-        value = top * i / 4
+    out, steps = [], _DIVISIONS.get(round(top / 10.0 ** floor(log10(top)), 6), 4)
+    for i in range(steps + 1):
+        value = top * i / steps
         y = _y(value, top)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         out.append(f'<text class="tick" x="{LEFT - 5}" y="{y + 3:.1f}" text-anchor="end">{_short(value)}</text>')
@@ -107,7 +131,7 @@ def _round_up(value: float) -> float:
     if value <= 0.0:
         return 1.0
     power = 10.0 ** floor(log10(value))
-    for digit in (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0):
+    for digit in _DIVISIONS:
         if value <= digit * power * (1.0 + 1e-9):
             return digit * power
     return 10.0 * power

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from msgspec import structs
+
 from director.sim import figures
 from director.sim.checks import CheckResult
 from director.sim.measure import Record
@@ -22,27 +24,37 @@ th, td { padding: .2rem .7rem; border-bottom: 1px solid #e2e2e2; text-align: rig
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(380px, 1fr)); gap: .4rem; }
 .chart { width: 100%; height: auto; } .title { font-size: 12px; font-weight: 600; }
 .tick { font-size: 9.5px; fill: #555; white-space: pre; }
-.grid { stroke: #e6e6e6; } .fault { fill: #b3261e; opacity: .08; }
+.grid { stroke: #e6e6e6; } .limit { stroke: #777; stroke-dasharray: 4 3; } .none { color: #555; }
+.pairs { grid-template-columns: repeat(2, minmax(320px, 1fr)); max-width: 1000px; }
+@media (max-width: 720px) { .pairs { grid-template-columns: 1fr; } }
+.fault { fill: #b3261e; opacity: .08; }
 details > summary { cursor: pointer; font-weight: 600; margin: .6rem 0; }
 """
 _TTFT_WINDOW_S = 5
+UTILISATION_TOP = 2.0
+"""A policy that lets a region go to many times its slots does not flatten the others' charts."""
 
 
 def page(results: Results) -> str:
     """The whole document."""
-    held = sum(check.ok for check in results.checks)
-    verdict = (
-        "every check holds" if results.ok else f"{len(results.checks) - held} of {len(results.checks)} checks fail"
-    )
+    failing = [check for check in results.checks if not check.ok]
+    verdict = f"{len(failing)} of {len(results.checks)} checks fail" if failing else "Every check holds"
     body = [
         f"<h1>{escape(results.scenario)}</h1><p>{escape(results.about)}</p>",
-        f'<p>Seed {results.seed}. <strong class="{"ok" if results.ok else "broken"}">{verdict}.</strong></p>',
-        "<h2>Checks</h2>",
-        _checks(results.checks),
+        f'<p>Seed {results.seed}. <strong class="{"broken" if failing else "ok"}">{verdict}.</strong></p>',
+        _checks(failing) if failing and len(results.variants) > 1 else "",
     ]
     for variant, records in results.variants.items():
-        body.append(f"<h2>{escape(variant or 'Policies side by side')}</h2>")
-        body.append(_comparison(records))
+        prefix = f"{variant}: " if variant else ""
+        mine = [
+            structs.replace(check, name=check.name.removeprefix(prefix))
+            for check in results.checks
+            if check.name.startswith(prefix)
+        ]
+        body.append(f"<h2>{escape(variant or 'Figures')}</h2>")
+        body += [_checks(mine), _comparison(records)]
+        if len(records) > 1:
+            body.append(f"<h3>Side by side</h3>{_side_by_side(records)}")
         for i, record in enumerate(records.values()):
             is_open = " open" if i == 0 and len(results.variants) <= 3 else ""
             body.append(
@@ -58,63 +70,92 @@ def page(results: Results) -> str:
 
 def _checks(checks: Sequence[CheckResult]) -> str:
     rows = (
-        f"<tr><td>{escape(check.name)}</td><td>{check.value:g}</td><td>{escape(check.bound)}</td>"
+        f"<tr><td>{escape(check.name)}</td><td>{check.value:.4g}</td><td>{escape(check.bound)}</td>"
         f'<td class="{"ok" if check.ok else "broken"}">{"holds" if check.ok else "fails"}</td></tr>'
         for check in checks
     )
     head = "<tr><th>check</th><th>value</th><th>bound</th><th></th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>" if checks else ""
 
 
 def _comparison(records: Mapping[str, Record]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title, _, _ in COLUMNS)
+    summaries = {policy: figures.summary(record) for policy, record in records.items()}
+    priced = any(summary["price_per_mtok"] for summary in summaries.values())
+    columns = [column for column in COLUMNS if priced or column[1] != "price_per_mtok"]
+    head = "".join(f"<th>{escape(title)}</th>" for title, _, _ in columns)
     rows = []
-    for policy, record in records.items():
-        summary = figures.summary(record)
-        cells = "".join(f"<td>{form.format(summary[key])}</td>" for _, key, form in COLUMNS)
+    for policy, summary in summaries.items():
+        cells = "".join(f"<td>{form.format(summary[key])}</td>" for _, key, form in columns)
         rows.append(f"<tr><td>{escape(policy)}</td>{cells}</tr>")
     return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
+def _side_by_side(records: Mapping[str, Record]) -> str:
+    """For each policy the demand of which the first one sends most away, and every region's utilisation, all on the
+    same scales."""
+    first = next(iter(records.values()))
+    highest = max(max(mine.utilisation) for record in records.values() for mine in record.regions.values())
+    demand = max(first.streams, key=lambda name: sum(_away(first, name)))
+    parts = [
+        chart_
+        for policy, record in records.items()
+        for chart_ in (
+            _shares(record, demand, f"{policy}: shares of demand {demand}", _spans(record)),
+            _utilisation(record, f"{policy}: utilisation", _spans(record), min(highest, UTILISATION_TOP)),
+        )
+    ]
+    return f'<div class="charts pairs">{"".join(parts)}</div>'
+
+
 def _charts(record: Record) -> str:
-    seconds, regions = record.seconds, list(record.regions)
-    spans = [
-        Span(fault.at_s, fault.until_s or seconds, f"{fault.kind}: {', '.join(fault.regions)}")
+    spans = _spans(record)
+    parts = [_shares(record, demand, f"Shares of demand {demand}", spans) for demand in record.streams]
+    parts += [_utilisation(record, "Utilisation", spans), _overflow(record, spans)]
+    parts += [_ttft(record, spans), _refusals(record, spans), _cost(record, spans)]
+    return f'<div class="charts">{"".join(parts)}</div>'
+
+
+def _spans(record: Record) -> list[Span]:
+    return [
+        Span(fault.at_s, fault.until_s or record.seconds, f"{fault.kind}: {', '.join(fault.regions)}")
         for fault in record.scenario.faults
     ]
-    parts = ['<div class="charts">']
-    for demand in record.streams:
-        shares = [Line(region, figures.share_series(record, demand, region)) for region in regions]
-        parts.append(chart(f"Shares of demand {demand}", shares, seconds, spans=spans))
-    parts.append(
-        chart(
-            "Utilisation: requests inside ÷ slots",
-            [Line(region, record.regions[region].utilisation) for region in regions],
-            seconds,
-            spans=spans,
-        )
-    )
-    parts.append("</div>")
-    parts += ['<div class="charts">', _overflow(record, spans), _refusals(record, spans)]
-    parts += [_ttft(record, spans), _cost(record, spans), "</div>"]
-    return "".join(parts)
+
+
+def _shares(record: Record, demand: str, title: str, spans: Sequence[Span]) -> str:
+    lines = [Line(region, figures.share_series(record, demand, region)) for region in record.regions]
+    return chart(title, lines, record.seconds, unit="of its requests", spans=spans, limit=1.0)
+
+
+def _utilisation(record: Record, title: str, spans: Sequence[Span], top_min: float = 0.0) -> str:
+    lines = [Line(region, mine.utilisation) for region, mine in record.regions.items()]
+    return chart(
+        title, lines, record.seconds, unit="requests inside ÷ slots", spans=spans, limit=1.0, top_min=top_min,
+        top_max=UTILISATION_TOP,
+    )  # fmt: skip
+
+
+def _away(record: Record, demand: str) -> list[float]:
+    """The part that home does not take, by second."""
+    home = record.homes[demand]
+    return [1.0 - share for share in figures.share_series(record, demand, home)] if home else [0.0] * record.seconds
 
 
 def _overflow(record: Record, spans: Sequence[Span]) -> str:
-    lines = [
-        Line(demand, [1.0 - share for share in figures.share_series(record, demand, record.homes[demand])])
-        for demand in record.streams
-    ]
-    return chart("Share that home does not take, by demand", lines, record.seconds, spans=spans)
+    lines = [Line(demand, _away(record, demand)) for demand in record.streams]
+    return chart("Overflow: what home does not take", lines, record.seconds, unit="of each demand", spans=spans)
 
 
 def _refusals(record: Record, spans: Sequence[Span]) -> str:
+    """Nothing to draw is said in words."""
     refused = [0.0] * record.seconds
     failed = [0.0] * record.seconds
     for stream in record.streams.values():
         for second in range(record.seconds):
             refused[second] += stream.refused[second]
             failed[second] += stream.failed[second]
+    if not any(refused) and not any(failed):
+        return '<p class="none">No request was refused, and none failed.</p>'
     lines = [Line("refused", figures.means(refused)), Line("failed", figures.means(failed))]
     return chart("Refused and failed", lines, record.seconds, unit="requests/s", spans=spans)
 
@@ -132,5 +173,7 @@ def _ttft(record: Record, spans: Sequence[Span]) -> str:
 
 
 def _cost(record: Record, spans: Sequence[Span]) -> str:
+    if not any(record.cost):
+        return '<p class="none">No region has a price, so nothing costs anything.</p>'
     lines = [Line("cost", [value * 3600.0 for value in figures.means(record.cost, 30)])]
     return chart("Cost of completed tokens", lines, record.seconds, unit="price/h", spans=spans)
