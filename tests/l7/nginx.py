@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.l7.world import World
-from tests.serve.processes import free_port, wait_for
+from tests.serve.processes import children, free_port, wait_for
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "nginx"
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or "nginx"
@@ -88,7 +88,11 @@ class Nginx:
         return False
 
     def reload(self) -> None:
+        """The new configuration, and nobody left of the old one: a kept connection to it would break off."""
+        assert self._process is not None
+        before = set(children(self._process.pid))
         subprocess.run([*self.command, "-s", "reload"], check=True)
+        wait_for(lambda: not before & set(children(self._process.pid)), why="the old workers are gone")  # type: ignore[union-attr]
 
     def stop(self) -> None:
         if self._process is not None:

@@ -183,6 +183,8 @@ def test_a_session_stays_by_its_token(calm_proxy: Nginx) -> None:
 
 
 def _with_token(client: httpx.Client, url: str) -> str | None:
+    """A new session's region, when it got a token: one that a cached answer's shares sent elsewhere gets none yet."""
+    client.cookies.clear()
     answer = client.post(url, json={"model": MODEL})
     return answer.headers["X-Director-Region"] if "director_affinity" in client.cookies else None
 

@@ -76,6 +76,7 @@ class World:
         self.gateways = gateways
         self.front = front
         self.tokens: dict[str, str] = {}
+        self._fallbacks: dict[tuple[str, str], str] = {}
 
     @property
     def url(self) -> str:
@@ -100,9 +101,12 @@ class World:
         wait_for(lambda: _asking.get(f"{self.url}/fallbacks", headers=headers).status_code == 401, why="revoked")
 
     def fallbacks(self, form: str, zone: str = "europe") -> str:
-        """What `director l7 fallbacks` prints."""
-        env = {"DIRECTOR_URL": self.url, "DIRECTOR_TOKEN": self.token("l7")}
-        return command("l7", "fallbacks", "--format", form, "--client-zone", zone, env=env) + "\n"
+        """What `director l7 fallbacks` prints; asked once, since this world's policy stays."""
+        if (form, zone) not in self._fallbacks:
+            env = {"DIRECTOR_URL": self.url, "DIRECTOR_TOKEN": self.token("l7")}
+            told = command("l7", "fallbacks", "--format", form, "--client-zone", zone, env=env)
+            self._fallbacks[form, zone] = told + "\n"
+        return self._fallbacks[form, zone]
 
     def operate(self, region: str, what: str, **body: Any) -> None:
         answer = self.tree.call("POST", f"/regions/{region}/{what}", {"reason": "test", **body})
