@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 420, 190
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 34
+LEFT, RIGHT, TOP, BOTTOM = 46, 16, 26, 34
 POINTS_MAX = 300
 # Told apart by colour-blind readers as well (Okabe and Ito), and dark enough on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#444444", "#8b2fc9")
@@ -55,7 +55,7 @@ def chart(
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">',
         f'<text class="title" x="{LEFT}" y="14">{escape(title)}</text>',
-        *(_shade(span, seconds) for span in spans),
+        *(_shade(span, seconds, i) for i, span in enumerate(spans)),
         *_y_axis(top, unit),
         *_x_axis(seconds),
     ]
@@ -118,11 +118,15 @@ def _x_axis(seconds: int) -> list[str]:
     return out
 
 
-def _shade(span: Span, seconds: int) -> str:
+def _shade(span: Span, seconds: int, line: int) -> str:
+    """Named at its foot, each a line above the one before; a late one's name ends where the plot does."""
     left, right = _x(span.from_s, seconds), _x(min(span.until_s, seconds), seconds)
+    is_late = left > LEFT + (WIDTH - LEFT - RIGHT) / 2
+    where = f'x="{WIDTH - RIGHT - 3}" text-anchor="end"' if is_late else f'x="{left + 3:.1f}"'
     return (
         f'<rect class="fault" x="{left:.1f}" y="{TOP}" width="{max(0.0, right - left):.1f}" '
         f'height="{HEIGHT - TOP - BOTTOM}"><title>{escape(span.label)}</title></rect>'
+        f'<text class="tick" {where} y="{HEIGHT - BOTTOM - 6 - 10 * line}">{escape(span.label)}</text>'
     )
 
 

@@ -25,6 +25,7 @@ th, td { padding: .2rem .7rem; border-bottom: 1px solid #e2e2e2; text-align: rig
 .chart { width: 100%; height: auto; } .title { font-size: 12px; font-weight: 600; }
 .tick { font-size: 9.5px; fill: #555; white-space: pre; }
 .grid { stroke: #e6e6e6; } .limit { stroke: #777; stroke-dasharray: 4 3; } .none { color: #555; }
+.wide { overflow-x: auto; }
 .pairs { grid-template-columns: repeat(2, minmax(320px, 1fr)); max-width: 1000px; }
 @media (max-width: 720px) { .pairs { grid-template-columns: 1fr; } }
 .fault { fill: #b3261e; opacity: .08; }
@@ -87,7 +88,8 @@ def _comparison(records: Mapping[str, Record]) -> str:
     for policy, summary in summaries.items():
         cells = "".join(f"<td>{form.format(summary[key])}</td>" for _, key, form in columns)
         rows.append(f"<tr><td>{escape(policy)}</td>{cells}</tr>")
-    return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="wide">{table}</div>'
 
 
 def _side_by_side(records: Mapping[str, Record]) -> str:

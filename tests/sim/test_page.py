@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from director.sim import loading, results
-from director.sim.plots import Line, chart
+from director.sim.plots import WIDTH, Line, Span, chart
 from director.sim.report_html import page
 from tests.sim.scenarios import SMALL
 
@@ -100,3 +100,14 @@ def test_an_axis_has_round_steps(highest: float, ticks: list[str]) -> None:
     """It ends at the next round number above the greatest value."""
     svg = chart("a", [Line("b", [0.0, highest])], 2)
     assert _ticks(svg) == ticks
+
+
+def test_faults_are_named_where_they_are_drawn() -> None:
+    """Inside the plot, one above the other; what begins late is written towards its end."""
+    spans = [Span(10.0, 20.0, "outage: north"), Span(90.0, 100.0, "errors: <south>")]
+    svg = chart("a", [Line("b", [0.0] * 100)], 100, spans=spans)
+    first, late = re.findall(r'<text class="tick" x="([^"]*)"( text-anchor="end")? y="([^"]*)">[^<]*: ', svg)
+    assert float(first[0]) < WIDTH / 2 < float(late[0]) < WIDTH
+    assert (first[1], late[1] != "") == ("", True)
+    assert float(late[2]) < float(first[2])
+    assert "errors: &lt;south&gt;</text>" in svg
