@@ -208,12 +208,17 @@ class Engine:
 
     def _admit(self) -> None:
         """Waiting → a slot → prefill, as far as slots, KV and replicas go."""
-        slots, kv_total = self.slots, self.kv_total * self.spec.kv_admit
-        while self._waiting and self.running < slots:
-            work = self._waiting[0]
-            if self.running and self.kv_used + work.prompt > kv_total:
+        if self._waiting or self._queued:
+            self._seat()
+        self._set_rates()
+
+    def _seat(self) -> None:
+        slots, kv_total, waiting = self.slots, self.kv_total * self.spec.kv_admit, self._waiting
+        while waiting and (running := self.running) < slots:
+            work = waiting[0]
+            if running and self.kv_used + work.prompt > kv_total:
                 break
-            self._waiting.popleft()
+            waiting.popleft()
             work.stage = "queued"
             self._kv_prompts += work.prompt
             self._queued.append(work)
@@ -222,7 +227,6 @@ class Engine:
             work.stage = "prefill"
             self._prefilling += 1
             self._push(self._prefill, self._v_prefill + max(work.wait_prefill, 1.0), work)
-        self._set_rates()
 
     def _prefilled(self, work: Work) -> None:
         self._prefilling -= 1
