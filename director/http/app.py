@@ -103,7 +103,8 @@ async def select_region(scope: Scope, receive: Receive, send: Send) -> None:
         answer = decide_http(method, target, headers, body, http.decision)
         if http.decision_log is not None:
             http.decision_log.take(target, headers, body, answer)
-    await _send(answer, send, with_body=method != b"HEAD")
+    # The rest of a body that is too large is not waited for.
+    await _send(answer, send, with_body=method != b"HEAD", keep_alive=body is not None)
 
 
 async def _body(receive: Receive) -> bytes | None:
@@ -122,8 +123,10 @@ async def _body(receive: Receive) -> bytes | None:
             return b"".join(chunks)
 
 
-async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
+async def _send(answer: Answer, send: Send, *, with_body: bool, keep_alive: bool) -> None:
     headers = answer.headers()
+    if not keep_alive:
+        headers.append((b"connection", b"close"))
     if answer.status != 204:
         headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -7,18 +7,21 @@ answer is outstanding (pipelining), the request takes the ASGI way, which calls 
 
 A request whose head was seen before is not even parsed (`director.http.heads`).
 
-It also bounds what uvicorn leaves open: the size of a head, and how long an unfinished request or an idle connection
-may stay. One timer per connection looks every few seconds; a timer per request would cost more than the decision.
+It also bounds what uvicorn leaves open: the size of a head, how many pipelined requests wait for their answers, and how
+long an unfinished request or an idle connection may stay. One timer per connection looks every few seconds; a timer per
+request would cost more than the decision.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from time import perf_counter_ns
 from typing import Any
 
 import structlog
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -39,6 +42,22 @@ IDLE_S_MAX = 75.0
 """Longer than a proxy keeps its own idle connections (NGINX: 60 s): the proxy closes first, and no request is lost."""
 
 log = structlog.get_logger()
+
+
+class PipelineFlow(FlowControl):
+    """Reads nothing more while requests that were read wait for their turn.
+
+    uvicorn reads on after each answer, and a read holds hundreds of requests: those that wait would grow without end.
+    Nobody starves: only the last request read can be incomplete, and once it is no longer waiting reading goes on.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class DecisionProtocol(HttpToolsProtocol):
@@ -74,6 +93,7 @@ class DecisionProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = PipelineFlow(transport, self.pipeline)
         self._watch = self.loop.call_later(TICK_S, self._tick)
 
     def connection_lost(self, exc: Exception | None) -> None:

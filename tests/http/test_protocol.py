@@ -1,9 +1,10 @@
-"""The fast protocol on a real socket: order, framing, limits, slow and rude clients."""
+"""Both ways on a real socket, the fast one and ASGI: order, framing, limits, slow and rude clients."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
@@ -50,8 +51,11 @@ class Connection:
             return await self.reader.read() == b""
 
 
-@pytest.fixture
-async def port(view: FakeView) -> AsyncIterator[int]:
+@pytest.fixture(params=["fast", "asgi"])
+async def port(request: pytest.FixtureRequest, view: FakeView, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """The port of a server that answers decisions in the parser's callback, or leaves all of them to ASGI."""
+    if request.param == "asgi":
+        monkeypatch.setattr(protocol, "is_decision_path", lambda _: False)
     async with running_http(view, "127.0.0.1", 0) as port:
         yield port
 
@@ -104,7 +108,7 @@ async def test_get_with_query_on_the_wire(connection: Connection) -> None:
     await connection.send(b"HEAD /select-region?tenant=acme&model=llama HTTP/1.1\r\n" + HEAD + b"\r\n")
     async with asyncio.timeout(5):
         head = await connection.reader.readuntil(b"\r\n\r\n")
-    assert b"Content-Length: " in head
+    assert b"content-length: " in head.lower()
     await connection.send(get(b"/select-region?tenant=acme&model=llama", b"decide"))
     assert (await connection.response())[0] == 200
     await connection.send(b"OPTIONS /select-region HTTP/1.1\r\n" + HEAD + b"\r\n")
@@ -217,7 +221,11 @@ async def _send_until_stuck(writer: asyncio.StreamWriter) -> int:
 
 async def test_a_client_that_does_not_read_is_not_read_from(port: int, view: FakeView) -> None:
     """Answers that nobody takes do not pile up: the server stops reading, and goes on when they are taken."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**16)
+    small = socket.socket()
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the kernel keeps megabytes of answers otherwise
+    small.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(small, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=small, limit=2**16)
     writer.transport.set_write_buffer_limits(high=0)
     sent = await _send_until_stuck(writer)
     taken = len(view.counted)
@@ -226,6 +234,26 @@ async def test_a_client_that_does_not_read_is_not_read_from(port: int, view: Fak
     for _ in range(taken + 100):
         assert (await one.response())[0] == 200
     writer.close()
+
+
+async def test_pipelined_requests_do_not_pile_up(port: int, view: FakeView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer lets no more be read while others wait: what waits stays within what one read brought."""
+    made: list[protocol.DecisionProtocol] = []
+    connected = protocol.DecisionProtocol.connection_made
+
+    def kept(self: protocol.DecisionProtocol, transport: asyncio.Transport) -> None:
+        made.append(self)
+        connected(self, transport)
+
+    monkeypatch.setattr(protocol.DecisionProtocol, "connection_made", kept)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    one, most = Connection(reader, writer), 0
+    writer.write(get(b"/health/live") * 20_000)
+    for _ in range(600):
+        assert (await one.response())[0] == 200
+        most = max(most, len(made[0].pipeline))
+    writer.close()
+    assert 0 < most < 6_000, "one read is a quarter of a megabyte at most"
 
 
 async def test_a_busy_port_raises(port: int, view: FakeView) -> None:
