@@ -26,6 +26,7 @@ CORES_MAX = 0.5
 MIB_MAX = 150.0
 HISTOGRAMS = 28
 BUCKETS = 20
+MODELS = b'{"object":"list","data":[{"id":"m","parent":null},{"id":"acme-v3","parent":"m"}]}'
 LABEL = 'engine="0",model_name="meta-llama/Llama-3.3-70B-Instruct"'
 
 
@@ -55,8 +56,10 @@ def dump(second: float) -> str:
 async def _serve(replicas: int, pipe: Connection) -> None:
     text, made_s = dump(0.0).encode(), 0.0
 
-    async def answer(_request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         nonlocal text, made_s
+        if request.path == "/v1/models":
+            return Response(200, MODELS)
         if time.monotonic() - made_s > 1.0:
             made_s = time.monotonic()
             text = dump(made_s).encode()

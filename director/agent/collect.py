@@ -14,7 +14,7 @@ from director.agent.config import AgentConfig, DeploymentConfig, Source, Tls
 from director.agent.discovery import Discovery, DiscoveryFailed, discovery_of
 from director.agent.engines import ENGINES, WANTED
 from director.agent.exposition import ExpositionParser, NotUnderstood
-from director.agent.fetch import Clients, NoAnswer, fetch_dump, origin
+from director.agent.fetch import Clients, NoAnswer, fetch_text, origin
 from director.agent.models_list import EVERY_S, fetch_adapters
 from director.agent.prometheus import STALE_S, InstanceDump, query_url, read_reply
 from director.agent.summary import DeploymentMemory, Summary, summarise
@@ -185,7 +185,7 @@ class Collector:
         when_missing = next((place.when_missing for place, _ in listeners if place.when_missing), "")
         self.scrapes += 1
         try:
-            text = await fetch_dump(self._clients.of(url, tls), url, self._config.scrape_timeout_s, when_missing)
+            text = await fetch_text(self._clients.of(url, tls), url, self._config.scrape_timeout_s, when_missing)
             dump = self._parser.parse(text)
         except (NoAnswer, NotUnderstood) as error:
             self.scrapes_failed += 1
@@ -212,7 +212,7 @@ class Collector:
         self.scrapes += 1
         try:
             client = self._clients.of(place.query_url, place.source.tls)
-            text = await fetch_dump(client, place.query_url, self._config.scrape_timeout_s)
+            text = await fetch_text(client, place.query_url, self._config.scrape_timeout_s)
             dumps = read_reply(text)
         except (NoAnswer, NotUnderstood) as error:
             self.scrapes_failed += 1

@@ -96,7 +96,7 @@ class Clients:
         self._clients.clear()
 
 
-async def fetch_dump(client: httpx.AsyncClient, url: str, timeout_s: float, when_missing: str = "") -> str:
+async def fetch_text(client: httpx.AsyncClient, url: str, timeout_s: float, when_missing: str = "") -> str:
     """The text at `url`. Raises `NoAnswer`, or `NotUnderstood` where something answers that is not metrics.
 
     The time limit is on the whole exchange: an httpx timeout starts anew with every chunk of a dripping server.

@@ -6,13 +6,12 @@ seldom, and nothing depends on it: a server that wants a key for it, or has none
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import msgspec
 from msgspec import Struct
 
-from director.agent.fetch import origin
+from director.agent.exposition import NotUnderstood
+from director.agent.fetch import NoAnswer, fetch_text, origin
 
 PATH = "/v1/models"
 EVERY_S = 30.0
@@ -29,11 +28,11 @@ class _Models(Struct, frozen=True):
     data: tuple[_Model, ...]
 
 
-def adapters_in(text: bytes) -> tuple[str, ...] | None:
+def adapters_in(text: str) -> tuple[str, ...] | None:
     """The adapters of a list; None where it is no list of models."""
     try:
         listed = msgspec.json.decode(text, type=_Models)
-    except msgspec.MsgspecError:  # bytes that are no UTF-8 as well
+    except msgspec.MsgspecError:
         return None
     return tuple(sorted({model.id for model in listed.data if model.parent is not None}))
 
@@ -41,8 +40,6 @@ def adapters_in(text: bytes) -> tuple[str, ...] | None:
 async def fetch_adapters(client: httpx.AsyncClient, metrics_url: str, timeout_s: float) -> tuple[str, ...] | None:
     """What the server of `metrics_url` lists; None where it does not say. Never raises for what the network does."""
     try:
-        async with asyncio.timeout(timeout_s):
-            response = await client.get(origin(metrics_url) + PATH)
-    except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError):
+        return adapters_in(await fetch_text(client, origin(metrics_url) + PATH, timeout_s))
+    except (NoAnswer, NotUnderstood):
         return None
-    return adapters_in(response.content) if response.status_code == httpx.codes.OK else None
