@@ -15,10 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from director.agent.engines import ENGINES, WANTED
+from director.agent.engines.vllm import HTTP_REQUESTS
 from director.agent.exposition import Dump, NotUnderstood, Sample
 
 LOOK_BACK_S = 120
 """Twice Prometheus' slowest usual scrape interval."""
+COMMON = frozenset({"process_start_time_seconds", HTTP_REQUESTS})
+"""Names that programs of every kind expose: without a selector they would bring in whatever Prometheus scrapes."""
 STALE_S = 75.0
 """An instance whose last sample is older does not answer Prometheus: more than one scrape a minute was missed."""
 
@@ -47,7 +50,8 @@ class InstanceDump(NamedTuple):
 def query_url(base_url: str, engine: str | None, selector: str, query: str | None) -> str:
     """The HTTP API's address of the shipped query, or of `query`, over the last LOOK_BACK_S."""
     if query is None:
-        names = "|".join(sorted(ENGINES[engine].wanted if engine is not None else WANTED))
+        wanted = ENGINES[engine].wanted if engine is not None else WANTED
+        names = "|".join(sorted(wanted if selector else wanted - COMMON))
         matchers = ",".join(part for part in (f'__name__=~"{names}"', selector.strip(", ")) if part)
         query = f"{{{matchers}}}"
     return f"{base_url.rstrip('/')}/api/v1/query?query={quote(f'{query}[{LOOK_BACK_S}s]', safe='')}"

@@ -97,6 +97,14 @@ def test_what_is_no_answer_of_prometheus_is_refused(text: str) -> None:
         read_reply(text)
 
 
+@pytest.mark.parametrize("engine", ["vllm", None])
+def test_names_that_every_program_has_are_asked_for_within_a_selector_only(engine: str | None) -> None:
+    """Else each web server that Prometheus knows would be a replica that says nothing."""
+    for name in ("http_requests_total", "process_start_time_seconds"):
+        assert name not in query_url("http://p", engine, "", None)
+    assert "http_requests_total" in query_url("http://p", engine, 'app="llama"', None)
+
+
 def test_a_query_of_ones_own_replaces_the_shipped_one() -> None:
     """Whole."""
     url = query_url("http://prom/", "vllm", "", "my_series")
