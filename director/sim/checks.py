@@ -331,6 +331,18 @@ def e2e_s(record: Record, check: Check) -> float:
 
 
 @measure
+def preempted(record: Record, check: Check) -> float:
+    """Requests that engines put back for want of KV, in the whole run."""
+    return float(record.preempted)
+
+
+@measure
+def prefix_hit_ratio(record: Record, check: Check) -> float:
+    """The part of all prompt tokens, in the whole run, that a warm prefix saved."""
+    return record.cached_tokens / record.prompt_tokens if record.prompt_tokens else 0.0
+
+
+@measure
 def price_per_mtok(record: Record, check: Check) -> float:
     first, last = _span(record, check)
     tokens = sum(sum(region.tokens[first:last]) for region in record.regions.values())

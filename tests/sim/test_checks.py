@@ -33,6 +33,8 @@ def records() -> dict[str, dict[str, Record]]:
         (Check("a", "events", text="first_plan", equals=1), True),
         (Check("a", "mark_max", text="static", equals=0), True),
         (Check("a", "mutual_overflow_max", from_s=60, at_most=0.001), True),
+        (Check("a", "preempted", equals=0), True),
+        (Check("a", "prefix_hit_ratio", at_most=0), True),
     ],
 )
 def test_a_check_holds_or_does_not(records: dict[str, dict[str, Record]], check: Check, ok: bool) -> None:
@@ -58,3 +60,16 @@ def test_what_cannot_be_measured_is_said(records: dict[str, dict[str, Record]], 
 
 def test_a_variant_names_its_checks(records: dict[str, dict[str, Record]]) -> None:
     assert judge(Check("holds", "forbidden", equals=0), {"v": records[""]}, "v").name == "v: holds"
+
+
+def test_preemption_and_warm_prefixes_are_measured() -> None:
+    """Sessions find prefixes, and KV for a fifth of the slots is not enough for all that stay at home."""
+    scenario = small(
+        engines__gpu__kv_tokens=20_000,
+        engines__gpu__kv_admit=1.0,
+        demand__north__steps=[[0, 1.5]],
+        demand__south__sessions={"later_turns": 0.7},
+    )
+    records = {"": {"nearest": Run(scenario, "nearest").play()}}
+    assert judge(Check("a", "preempted", policy="nearest", at_least=1), records).ok
+    assert judge(Check("a", "prefix_hit_ratio", policy="nearest", at_least=0.001), records).ok
