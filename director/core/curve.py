@@ -46,6 +46,8 @@ RATE_MIN = 1e-3
 """Tokens/s per slot: an engine that makes less hangs, which its timeouts tell and its rate cannot."""
 SWING_MAX = 0.5
 """Of a batch that changed by this much of itself between two reports, it is not known well enough when it did."""
+SKIPPED_MAX = 3
+"""Where every interval is like that, poor samples are better than none."""
 NOISE_S = 120.0
 _SAMPLES_MIN = 8
 _WINSOR = 9.0
@@ -64,6 +66,8 @@ class Curve(Struct, frozen=True, array_like=True, gc=False):
     bend: float = BEND_UNKNOWN
     learnt: bool = False
     samples: int = 0
+    skipped: int = 0
+    """Intervals in a row that taught nothing."""
 
 
 class Reading(NamedTuple):
@@ -93,8 +97,8 @@ def read(
     mean = min(1.0, max(0.0, (curve.last + occupied) / 2.0 / slots + foreseen.bow))
     if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s < RATE_MIN * slots:
         return Reading(_with(curve, last=occupied), None, moved=False)
-    if abs(occupied - curve.last) > SWING_MAX * mean * slots:
-        return Reading(_with(curve, last=occupied), None, moved=False)
+    if curve.skipped < SKIPPED_MAX and abs(occupied - curve.last) > SWING_MAX * mean * slots:
+        return Reading(_with(curve, last=occupied, skipped=curve.skipped + 1), None, moved=False)
     pace = mean * slots / generated_per_s
     if curve.samples == 0:
         first = _with(curve, last=occupied, occupancy=mean, pace=pace, samples=1)
@@ -154,6 +158,7 @@ def _with(
     occupancy: float | None = None,
     pace: float | None = None,
     samples: int | None = None,
+    skipped: int = 0,
 ) -> Curve:
     return Curve(
         last,
@@ -164,4 +169,5 @@ def _with(
         curve.bend,
         curve.learnt,
         curve.samples if samples is None else samples,
+        skipped,
     )

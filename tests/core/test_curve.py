@@ -55,6 +55,20 @@ def test_what_was_learnt_holds_when_the_engine_empties() -> None:
     assert readings[-1].rate == pytest.approx(10.0, rel=0.05)
 
 
+def test_a_batch_that_always_swings_is_learnt_all_the_same() -> None:
+    """Emptied and filled between any two reports, for ever: poor samples, but not none."""
+    readings = follow([0.2, 0.9] * 20, 0.0)
+    assert sum(reading.rate is not None for reading in readings) >= 8
+    assert readings[-1].curve.samples >= 8
+
+
+def test_a_single_jump_teaches_nothing() -> None:
+    """When within the interval the batch filled is unknown."""
+    readings = follow([0.3] * 20 + [0.8] + [0.8] * 3, 0.0)
+    assert readings[20].rate is None
+    assert readings[21].rate == pytest.approx(10.0, rel=0.01)
+
+
 def test_noise_is_no_move() -> None:
     """±20 % on every figure for hours: the bend that was assumed stays."""
     for seed in range(10):
