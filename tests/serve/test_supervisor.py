@@ -87,8 +87,9 @@ def test_dns_workers_share_the_port(tmp_path: Path) -> None:
         wait_for(lambda: both(asked), within_s=30, why="both answer")
         victim = workers(asked)[0]
         os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: not alive(victim), why="it is gone, and its socket with it")
-        assert all(who(asked) for _ in range(20))
+        wait_for(lambda: not alive(victim), why="it is gone")
+        # Its last threads, and the socket with them, may take a moment longer: what the kernel gave it then is lost.
+        wait_for(lambda: all(who(asked) for _ in range(20)), within_s=10, why="the other answers everybody")
         wait_for(lambda: both(asked), within_s=30, why="both answer again")
 
 
