@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import structs
 
 from director.core.base import region_plans
+from director.core.filling import UNKNOWN
 from director.core.flows import Memo
 from director.core.observations import Observations, OperatorSetting
 from director.core.plan import Plan
@@ -114,6 +115,8 @@ def foreseen(state: PlannerState, policy: Policy, settings: Sequence[OperatorSet
     version = state.plan.policy
     samples = state.last_samples
     memo = Memo()
+    # What lasts is foreseen: rates, and not what slots that stand empty now could hold for a while.
+    state = structs.replace(state, deployments=tuple(structs.replace(m, filling=UNKNOWN) for m in state.deployments))
     for _ in range(ahead_s // STRIDE_S):
         now_ms = state.now_ms + STRIDE_S * 1000
         samples = tuple(structs.replace(sample, at_ms=now_ms) for sample in samples)
