@@ -80,9 +80,7 @@ def measure(rounds: int, seconds: float) -> bool:
         ("throughput of names that do not exist", rate["missing", two] / rate["missing", one], GAIN_MIN, 1),
     ]
     gain = rate["prepared", two] / rate["prepared", one]
-    print(
-        f"     two workers ÷ one, throughput of prepared answers: {gain:.2f} (no bound: one worker answers all the load asks)"
-    )
+    print(f"     two workers ÷ one, throughput of prepared answers: {gain:.2f} (unbounded: the load is the limit)")
     for what, ratio, bound, sign in checks:
         words = "ok  " if sign * ratio >= sign * bound else "MISS"
         print(f"{words} two workers ÷ one, {what}: {ratio:.2f} (bound {bound})")
