@@ -66,12 +66,10 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     a_fast = max(1.0 - exp(-dt_s / band.fast_s), early)
     a_slow = max(1.0 - exp(-dt_s / band.slow_s), early)
     a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (tracker.samples + 1))
-    jump = (sample - tracker.last) ** 2 / 2
-    if tracker.samples >= _WARM_SAMPLES:
-        jump = min(jump, _WINSOR * max(tracker.noise, (band.floor_ratio * tracker.published) ** 2))
     fast = tracker.fast + a_fast * (sample - tracker.fast)
     slow = tracker.slow + a_slow * (sample - tracker.slow)
-    noise = tracker.noise + a_noise * (jump - tracker.noise)
+    least = band.floor_ratio * tracker.published if tracker.samples >= _WARM_SAMPLES else None
+    noise = noise_after(tracker.noise, sample, tracker.last, a_noise, least)
     floor = max(band.floor_ratio * abs(tracker.published), band.floor)
     published = tracker.published
     if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
@@ -87,6 +85,16 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     ):
         published = slow
     return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
+
+
+def noise_after(noise: float, sample: float, last: float, weight: float, least: float | None) -> float:
+    """The variance of one sample, after one more. A difference counts at most nine times what is known, or than the
+    square of `least`; None: nothing is known yet, and every difference counts.
+    """
+    jump = (sample - last) ** 2 / 2
+    if least is not None:
+        jump = min(jump, _WINSOR * max(noise, least**2))
+    return noise + weight * (jump - noise)
 
 
 def restart(tracker: Tracker, sample: float, dt_s: float) -> Tracker:

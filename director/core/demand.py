@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from director.core.deadband import Band, Tracker, observe
+from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
@@ -44,8 +44,6 @@ KAPPA_STEP, KAPPA_SIGMAS = 0.05, 6.0
 """κ is republished when it has moved by this part of itself, and by so many of its own standard errors."""
 KAPPA_LEARNING_S, KAPPA_LEARNING_STEP = 180.0, 0.01
 """What stands for the hours to come is learnt closely first."""
-RATIO_NOISE_S = 300.0
-RATIO_WINSOR = 9.0
 UNFOLLOWED = Tracker()
 NEWCOMER_S = 6.0
 """A plan reaches every replica well within this, and a report's span ends."""
@@ -151,10 +149,8 @@ def _ratio(memory: DeploymentMemory, arrived: float, decided: float, span_s: flo
     ratio = arrived / (decided * memory.kappa)
     if memory.ratio_last < 0.0:
         return ratio, 0.0
-    jump = (ratio - memory.ratio_last) ** 2 / 2.0
-    if memory.ratio_noise > 0.0:
-        jump = min(jump, RATIO_WINSOR * max(memory.ratio_noise, KAPPA_STEP**2))
-    return ratio, memory.ratio_noise + (1.0 - exp(-span_s / RATIO_NOISE_S)) * (jump - memory.ratio_noise)
+    least = KAPPA_STEP if memory.ratio_noise > 0.0 else None
+    return ratio, noise_after(memory.ratio_noise, ratio, memory.ratio_last, 1.0 - exp(-span_s / NOISE_S), least)
 
 
 def _followed(background: Tracker, unexplained: float, span_s: float) -> Tracker:

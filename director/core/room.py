@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec import Struct
 
-from director.core.filling import Filling
+from director.core.filling import UNKNOWN, Filling
 from director.core.plan import DeploymentKey
 from director.core.rounds import Lane
 
@@ -31,7 +31,7 @@ class Room(Struct):
     capacity_well: float = 0.0
     capacity_now: float = 0.0
     """As published: without the trim."""
-    filling: Filling = Filling()
+    filling: Filling = UNKNOWN
     """The slots in use by now."""
     life_s: float = 0.0
     """How long a request stays."""

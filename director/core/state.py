@@ -12,7 +12,7 @@ from director.core.breaker import BreakerMemory
 from director.core.capacity import Mix
 from director.core.curve import Curve
 from director.core.deadband import Tracker
-from director.core.filling import Filling
+from director.core.filling import UNKNOWN, Filling
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey, Freshness, Plan
 from director.core.report import DeploymentReport, Health
@@ -84,7 +84,7 @@ class DeploymentMemory(Struct, frozen=True, array_like=True, gc=False):
     """Arrivals ÷ decisions of the newest span, ÷ κ; below 0: none yet."""
     ratio_noise: float = 0.0
     """Variance of that, from successive differences: what κ's deadband is made of."""
-    filling: Filling = Filling()
+    filling: Filling = UNKNOWN
     """Its slots in use by now: what reports said, moved on by what was sent since."""
 
     @property
