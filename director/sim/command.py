@@ -51,9 +51,10 @@ def simulate_command(
     if kept and (html_file or seed is not None or policies):
         raise click.UsageError("--kept takes seeds and policies from the file, and makes no page")
     try:
-        loaded = loading.load(find(scenario), seed=seed, policies=_policies(policies))
+        path = find(scenario)
+        loaded = loading.load(path, seed=seed, policies=_policies(policies))
         if kept:
-            _run_kept(loaded, find(scenario), as_json=as_json)
+            _run_kept(loaded, path, as_json=as_json)
             return
         judged = _play(loaded, quiet=quiet or (as_json and not sys.stderr.isatty()))
     except (loading.ScenarioInvalid, CheckUnusable, TraceUnusable) as error:

@@ -344,15 +344,14 @@ def capacity_requests_per_s(spec: EngineSpec, replicas: int, prompt: float, gene
     leaves of the slots, and decode's clock is slowed by the time that prefill takes: λ·generated = batch · clock,
     solved for λ.
     """
-    slots = min(float(spec.max_running), spec.kv_tokens / (prompt + generated / 2.0))
+    slots = _slots_held(spec, prompt, generated)
 
     def surplus(rate: float) -> float:
         prefill_time = rate * prompt / spec.prefill_tokens_per_s
         if prefill_time >= spec.prefill_share:
             return -1.0
         batch = slots - prefill_time / spec.prefill_share
-        step_ms = spec.step_ms.empty + (spec.step_ms.full - spec.step_ms.empty) * batch / spec.max_running
-        return batch * (1.0 - prefill_time) * 1000.0 / step_ms - rate * generated
+        return batch * (1.0 - prefill_time) * 1000.0 / _step_ms(spec, batch) - rate * generated
 
     low, high = 0.0, spec.prefill_tokens_per_s / prompt
     for _ in range(60):
@@ -363,9 +362,17 @@ def capacity_requests_per_s(spec: EngineSpec, replicas: int, prompt: float, gene
 
 def decode_capacity_requests_per_s(spec: EngineSpec, prompt: float, generated: float) -> float:
     """What one replica sustains that does nothing but decode, with every slot taken."""
-    batch = min(float(spec.max_running), spec.kv_tokens / (prompt + generated / 2.0))
-    step_ms = spec.step_ms.empty + (spec.step_ms.full - spec.step_ms.empty) * batch / spec.max_running
-    return batch * 1000.0 / step_ms / generated
+    batch = _slots_held(spec, prompt, generated)
+    return batch * 1000.0 / _step_ms(spec, batch) / generated
+
+
+def _slots_held(spec: EngineSpec, prompt: float, generated: float) -> float:
+    """How many requests of these mean lengths a replica holds: as its slots or its KV allow."""
+    return min(float(spec.max_running), spec.kv_tokens / (prompt + generated / 2.0))
+
+
+def _step_ms(spec: EngineSpec, batch: float) -> float:
+    return spec.step_ms.empty + (spec.step_ms.full - spec.step_ms.empty) * batch / spec.max_running
 
 
 def _by_number(work: Work) -> int:
