@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import dns.asyncresolver
 import dns.flags
@@ -32,7 +33,7 @@ class Resolver(asyncio.DatagramProtocol):
         self.records = records
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         query = dns.message.from_wire(data)
@@ -44,7 +45,7 @@ class Resolver(asyncio.DatagramProtocol):
             response.set_rcode(dns.rcode.NXDOMAIN)
         else:
             response.answer.append(dns.rrset.from_text(question.name, 5, "IN", "SRV", *texts))
-        self._transport.sendto(response.to_wire(), addr)  # type: ignore[attr-defined]
+        self._transport.sendto(response.to_wire(), addr)
 
 
 @asynccontextmanager

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from director.core.observations import ProbeResult
-from director.core.policy import Probe, Region
-from tests.core.worlds import Site, World, make_policy, route_to
+from tests.core.worlds import World, probed_eu
 
 REPLICAS = ("r1", "r2", "r3")
 
 
 def probed(failing: tuple[str, ...], *, reports: bool) -> World:
     """Ninety seconds in which these replicas' probes of `eu` fail and the others' do not."""
-    regions = {
-        "eu": Region("https://eu", ("EU",), probe=Probe("https://x", 5, 2, 2)),
-        "us": Region("https://us", ("US",)),
-    }
-    world = World(make_policy(regions), {"eu": Site(), "us": Site()})
-    world.demand[route_to()] = 500.0
-    world.run(30)
+    world = probed_eu()
     world.sites["eu"].reports = reports
-    for i in range(90):
-        if i % 5 == 0:
-            world.probes = tuple(ProbeResult(name, "eu", world.now_ms, ok=name not in failing) for name in REPLICAS)
-        world.tick()
-    return world
+    return world.run_probed(90, *((name, "eu", name not in failing) for name in REPLICAS))
 
 
 def seen(world: World) -> tuple[str, str]:

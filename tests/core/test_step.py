@@ -11,12 +11,12 @@ from msgspec import structs
 from director.core.base import deployment_plans
 from director.core.flows import Memo
 from director.core.invariants import check_invariants
-from director.core.observations import Observations, OperatorSetting, ProbeResult
+from director.core.observations import Observations, OperatorSetting
 from director.core.plan import Plan
 from director.core.policy import Model, Probe, Region, Residency, Tenant
 from director.core.state import PlannerState
 from director.core.step import step
-from tests.core.worlds import NOW_MS, Site, World, make_policy, route_to
+from tests.core.worlds import NOW_MS, Site, World, make_policy, probed_eu, route_to
 
 
 def two_regions(tenants: dict[str, Tenant] | None = None) -> World:
@@ -223,28 +223,16 @@ def test_probes_confirm_a_silence() -> None:
     world.demand[route_to()] = 500.0
     world.run(30)
     world.sites["eu"].reports = world.sites["us"].reports = False
-    for i in range(60):
-        if i % 5 == 0:
-            world.probes = tuple(ProbeResult("r", name, world.now_ms, ok=False) for name in regions)
-        world.tick()
+    world.run_probed(60, ("r", "eu", False), ("r", "us", False))
     assert world.plan is not None
     assert not world.plan.static
 
 
 def test_a_reporter_that_dies_is_not_a_region_that_died() -> None:
     """A gateway that still answers the probes keeps its region stale, with overflow forbidden."""
-    regions = {
-        "eu": Region("https://eu", ("EU",), probe=Probe("https://x", 5, 2, 2)),
-        "us": Region("https://us", ("US",)),
-    }
-    world = World(make_policy(regions), {"eu": Site(), "us": Site()})
-    world.demand[route_to()] = 500.0
-    world.run(30)
+    world = probed_eu()
     world.sites["eu"].reports = False
-    for i in range(90):
-        if i % 5 == 0:
-            world.probes = (ProbeResult("r", "eu", world.now_ms, ok=True),)
-        world.tick()
+    world.run_probed(90, ("r", "eu", True))
     assert next(r for r in world.plan.regions if r.region == "eu").freshness == "stale"  # type: ignore[union-attr]
     assert world.shares()["eu"] == 1.0
     assert world.deployment("eu").admit_overflow == ()

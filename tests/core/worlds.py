@@ -28,6 +28,7 @@ from director.core.policy import (
     Objective,
     Planner,
     Policy,
+    Probe,
     Region,
     Residency,
     Tenant,
@@ -201,6 +202,14 @@ class World:
             self.tick()
         return self
 
+    def run_probed(self, seconds: int, *probes: tuple[str, str, bool]) -> World:
+        """The same, while replicas probe regions every five seconds: (replica, region, whether it answered)."""
+        for second in range(seconds):
+            if second % 5 == 0:
+                self.probes = tuple(ProbeResult(name, region, self.now_ms, ok=ok) for name, region, ok in probes)
+            self.tick()
+        return self
+
     def tick(self) -> StepResult:
         self.seconds += 1
         observations = self.observations()
@@ -276,3 +285,12 @@ class World:
 
     def _tokens(self, parts: dict[str, float]) -> tuple[DeploymentTokens, ...]:
         return tuple(DeploymentTokens(region, self.sites[region].version, part) for region, part in parts.items())
+
+
+def probed_eu() -> World:
+    """Half a minute of two regions that report, with demand in `eu`, whose gateway has a probe."""
+    regions = {
+        "eu": Region("https://eu", ("EU",), probe=Probe("https://x", 5, 2, 2)),
+        "us": Region("https://us", ("US",)),
+    }
+    return World(make_policy(regions), {"eu": Site(), "us": Site()}, {route_to(): 500.0}).run(30)

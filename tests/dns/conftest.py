@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 
 import dns.edns
 import dns.message
@@ -11,6 +13,19 @@ from director.dns.metrics import Transport
 from tests.dns.fakes import FakeView
 
 Ask = Callable[..., dns.message.Message]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[str]:
+    """Of a responder over the test policy, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.dns.serving", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield process.stdout.readline().split()[1]
+        process.stdin.close()
+        assert process.wait(10) == 0
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,19 +11,6 @@ from tests.dns.fakes import APEX, EPOCH
 
 pytestmark = pytest.mark.system
 SOA = f"ns1.{APEX}. dns\\.admin.example.com. {EPOCH} 14400 3600 1209600 10"
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[str]:
-    """A responder in a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.dns.serving", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        yield process.stdout.readline().split()[1]
-        process.stdin.close()
-        assert process.wait(10) == 0
 
 
 def run(*command: str) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
@@ -63,19 +60,6 @@ EXPLANATION: dict[str, Any] = {
     "reason": "home",
     "candidates": [{"region": "eu-west-1", "version": "1", "share": 1.0, "rejection": None, "nearness": None}],
 }
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[str]:
-    """A responder over the test policy in a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.dns.serving", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        yield process.stdout.readline().split()[1]
-        process.stdin.close()
-        assert process.wait(10) == 0
 
 
 def lookup(port: str, *arguments: str, server: Stub | None = None) -> tuple[int, str, str]:

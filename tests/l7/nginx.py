@@ -90,9 +90,10 @@ class Nginx:
     def reload(self) -> None:
         """The new configuration, and nobody left of the old one: a kept connection to it would break off."""
         assert self._process is not None
-        before = set(children(self._process.pid))
+        master = self._process.pid
+        before = set(children(master))
         subprocess.run([*self.command, "-s", "reload"], check=True)
-        wait_for(lambda: not before & set(children(self._process.pid)), why="the old workers are gone")  # type: ignore[union-attr]
+        wait_for(lambda: not before & set(children(master)), why="the old workers are gone")
 
     def stop(self) -> None:
         if self._process is not None:

@@ -9,20 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from director.sim.scenario import Deployment, EngineSpec, StepTime
-from director.sim.world.engine import Work
 from director.sim.world.stages import StagedEngine, sustained_requests_per_s
+from tests.sim.works import completed_per_s, make_work
 
 SPEC = EngineSpec(StepTime(50, 50), max_running=8, prefill_tokens_per_s=1000, kv_tokens=1e9, prefill_running=2)
-
-
-def _work(number: int, prompt: float = 100, generated: float = 100, session: int = -1) -> Work:
-    return Work(number, prompt, generated, 0.0, session, 0)
 
 
 def test_a_request_is_prefilled_and_then_decoded() -> None:
     """1000 tokens at 1000 a second to the first token, then 100 steps of 50 ms; it arrived when it was submitted."""
     engine = StagedEngine(SPEC, 1, 1)
-    engine.submit(_work(1, prompt=1000), 2.0)
+    engine.submit(make_work(1, prompt=1000), 2.0)
     engine.advance(20.0)
     (work,) = engine.finished
     assert work.arrived_s == 2.0
@@ -33,10 +29,10 @@ def test_a_request_is_prefilled_and_then_decoded() -> None:
 def test_a_long_prompt_does_not_slow_who_decodes() -> None:
     """Where one replica does both, a prompt of ten seconds holds up the batch; here it holds up prompts alone."""
     engine = StagedEngine(SPEC, 1, 1)
-    engine.submit(_work(1, prompt=1), 0.0)
+    engine.submit(make_work(1, prompt=1), 0.0)
     engine.advance(1.0)
-    engine.submit(_work(2, prompt=10_000), 1.0)
-    engine.submit(_work(3, prompt=1), 1.0)
+    engine.submit(make_work(2, prompt=10_000), 1.0)
+    engine.submit(make_work(3, prompt=1), 1.0)
     engine.advance(30.0)
     done_s = {work.number: work.done_s for work in engine.finished}
     assert done_s[1] == pytest.approx(5.0, abs=0.02)
@@ -47,7 +43,7 @@ def test_the_worse_stage_is_the_utilisation() -> None:
     """Three prompts at a prefill stage of two places: 1.5 there, nothing in decode; and waiting is counted once."""
     engine = StagedEngine(SPEC, 1, 1)
     for number in range(3):
-        engine.submit(_work(number, prompt=1000), 0.0)
+        engine.submit(make_work(number, prompt=1000), 0.0)
     assert (engine.utilisation, engine.waiting, engine.running) == (1.5, 1, 0)
     engine.advance(3.1)
     assert engine.utilisation == pytest.approx(3 / 8)
@@ -58,7 +54,7 @@ def test_a_warm_prefix_spares_the_prefill_stage() -> None:
     """A session's second turn prefills half of its prompt, as in an engine that does both."""
     engine = StagedEngine(SPEC, 1, 1)
     for at_s in (0.0, 10.0):
-        engine.submit(_work(1, prompt=1000, session=7), at_s)
+        engine.submit(make_work(1, prompt=1000, session=7), at_s)
         engine.advance(at_s + 10.0)
     assert [work.first_token_s - work.arrived_s for work in engine.finished] == pytest.approx([1.0, 0.5])
     assert engine.counters.cached_tokens == 500
@@ -67,7 +63,7 @@ def test_a_warm_prefix_spares_the_prefill_stage() -> None:
 def test_a_dark_region_loses_both_stages() -> None:
     engine = StagedEngine(SPEC, 1, 1)
     for number in range(12):
-        engine.submit(_work(number, prompt=400), 0.0)
+        engine.submit(make_work(number, prompt=400), 0.0)
     engine.advance(1.0)
     assert len(engine.fail_all(1.0)) == 12
     engine.advance(60.0)
@@ -94,7 +90,7 @@ def test_work_is_conserved(seed: int, load: float, prefill: int, decode: int) ->
     while at_s < 20.0:
         at_s += random.expovariate(rate)
         prompt, generated = float(random.randint(1, 400)), float(random.randint(1, 100))
-        engine.submit(_work(sent, prompt, generated), at_s)
+        engine.submit(make_work(sent, prompt, generated), at_s)
         sent += 1
         inside = engine.running + engine.waiting + engine.prefill.running
         assert inside + len(engine.finished) == sent
@@ -111,13 +107,4 @@ def test_nominal_capacity_is_what_the_worse_stage_reaches(prefill: int, decode: 
     spec = EngineSpec(StepTime(20, 60), max_running=32, prefill_tokens_per_s=5_000, kv_tokens=1e9)
     engine = StagedEngine(spec, prefill, decode)
     expected = sustained_requests_per_s(spec, Deployment("gpu", decode, prefill), 500, 100)
-    number, at_s = 0, 0.0
-    while at_s < 400.0:
-        while engine.waiting < 5:
-            engine.submit(_work(number, prompt=500, generated=float(50 + number * 37 % 101)), at_s)
-            number += 1
-        at_s += 0.02
-        engine.advance(at_s)
-        if at_s < 100.0:
-            engine.finished.clear()
-    assert len(engine.finished) / 300.0 == pytest.approx(expected, rel=0.03)
+    assert completed_per_s(engine, 0.02) == pytest.approx(expected, rel=0.03)
