@@ -8,8 +8,10 @@ run() {
   printf '\n== %s\n' "$*"
   "$@" || { echo "benchmark failed: $*" >&2; failed=1; }
 }
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v wrk >/dev/null; then
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends wrk; } >/dev/null
+# What http.sh and l7.sh ask for; dns.sh installs its own peers.
+programs=(wrk nginx libnginx-mod-http-js haproxy nghttp2-client)
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s "${programs[@]}" >/dev/null 2>&1; then
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${programs[@]}"; } >/dev/null
 fi
 run .venv/bin/python benchmarks/core.py
 run .venv/bin/python benchmarks/memory.py
