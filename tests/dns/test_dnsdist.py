@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.dns.fakes import APEX
-from tests.dns.test_dig import port, run
+from tests.dns.test_dig import run
 from tests.dns.test_resolver import free_port
 
-__all__ = ["port"]
 pytestmark = pytest.mark.system
 
 CONFIGURATION = """

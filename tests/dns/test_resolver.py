@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.dns.fakes import APEX
-from tests.dns.test_dig import port, run, status
+from tests.dns.test_dig import run, status
 
-__all__ = ["port"]
 pytestmark = pytest.mark.system
 
 CONFIGURATION = """
