@@ -11,15 +11,14 @@ planner computes what fits (feed-forward), and only a slow trim looks at utilisa
     relief          the same for deployments that only slow start holds back, or whose slots stand empty (`filling`)
     overload        to overload_ceiling · capacity · trim, for what nobody else takes
 
-The rounds of overflow, relief and overload run over all routes at once here, and publish a fraction per round, which
+The rounds of overflow, relief and overload run over all of a model's routes at once here, and publish a fraction per round, which
 is what makes every replica's shares add up to what was foreseen. See `rounds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from director.core.plan import DeploymentKey
 from director.core.policy import Planner
 from director.core.room import Flow, Room
 from director.core.settle import settle
@@ -29,26 +28,38 @@ FILL_S = 6.0
 """Slots that stand empty are filled within about this: a report and its interval, so that one is seen meanwhile."""
 
 
-def admit(rooms: Mapping[DeploymentKey, Room], flows: Sequence[Flow], settings: Planner) -> None:
-    """Fill in every room's admissions for the routes' demand."""
+def admit(rooms: Iterable[Room], flows: Iterable[Flow], settings: Planner) -> None:
+    """Fill in every room's admissions for the routes' demand: model by model, for none touches another's rooms."""
+    seats: dict[str, list[Room]] = {}
+    for room in rooms:
+        seats.setdefault(room.key.model, []).append(room)
+    wanting: dict[str, list[Flow]] = {}
+    for flow in flows:
+        if flow.rooms:
+            wanting.setdefault(flow.rooms[0].key.model, []).append(flow)
+    for model, seated in seats.items():
+        _admit_model(seated, wanting.get(model, ()), settings)
+
+
+def _admit_model(rooms: Sequence[Room], flows: Sequence[Flow], settings: Planner) -> None:
     for flow in flows:
         _offer_home(flow)
-    for room in rooms.values():
+    for room in rooms:
         _admit_home(room, settings)
     for flow in flows:
         _take_home(flow)
-    for room in rooms.values():
+    for room in rooms:
         _open_for_guests(room, settings)
         room.free = room.headroom
-    settle(rooms.values(), flows, "overflow")
+    settle(rooms, flows, "overflow")
     for flow in flows:
         _believe_fall(flow)
-    for room in rooms.values():
+    for room in rooms:
         room.free = _relief(room, settings)
-    settle(rooms.values(), flows, "relief")
-    for room in rooms.values():
+    settle(rooms, flows, "relief")
+    for room in rooms:
         room.free = _to_ceiling(room, settings)
-    settle(rooms.values(), [flow for flow in flows if flow.share_overload], "overload")
+    settle(rooms, [flow for flow in flows if flow.share_overload], "overload")
 
 
 def _offer_home(flow: Flow) -> None:

@@ -39,10 +39,14 @@ class Room(Struct):
     """An operator's cap on any route."""
     free: float = 0.0
     """What the stage at hand may still give."""
+    weight: float = 0.0
+    """What it counts for among those that the stage offers to; 0: it takes nothing."""
     want: float = 0.0
     """What the round at hand offers."""
     asked: bool = False
     """Whether it offers anything."""
+    ratio: float = 0.0
+    """The fraction of it that fits."""
     history: list[float] = []
     """The fraction that each round of the stage at hand took."""
     offered: float = 0.0

@@ -1,37 +1,55 @@
-"""The rounds of one stage over all routes at once. See `rounds` for what a stage is, and `admission` for when it runs.
+"""The rounds of one stage over a model's routes at once. See `rounds` for what a stage is, and `admission` for when.
 
 Each round: every route that has something left splits it over those still in; each room then knows what it is offered
 and so what fraction fits; everybody takes that fraction. The fractions are the room's history, which is published.
+
+This is the arithmetic of `rounds.offers` and `rounds.leaves`, written out: a route looks only at those that it has
+reached, and no further than they take what it offers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from director.core.room import Flow, Room
-from director.core.rounds import NOTHING, ROUNDS_MAX, Stage, leaves, offers
+from director.core.rounds import NOTHING, ROUNDS_MAX, Stage
 
 
-def settle(rooms: Iterable[Room], flows: Sequence[Flow], stage: Stage) -> None:
+def settle(rooms: Sequence[Room], flows: Sequence[Flow], stage: Stage) -> None:
     """Run the stage with each room's `free`, and leave its fractions in `admit_<stage>`."""
-    open_rooms = [room for room in rooms if room.free > 0]
-    for room in open_rooms:
-        room.history = []
     wanting = [_Wanting(flow, stage) for flow in flows if flow.lane.left > NOTHING]
+    if not wanting:
+        for room in rooms:
+            if room.free > 0:
+                setattr(room, f"admit_{stage}", (1.0,))
+        return
+    open_rooms = []
+    for room in rooms:
+        room.weight = 0.0
+        if room.free > 0:
+            # Guests go by headroom, the last resorts by capacity.
+            room.weight = room.headroom if stage == "overflow" else room.capacity_now
+            room.history = []
+            open_rooms.append(room)
     for number in range(ROUNDS_MAX):
         over_home = stage == "overload" and number == 0
         asked: list[Room] = []
         for wants in wanting:
-            wants.offer(asked, over_home)
+            if over_home:
+                wants.turn_home()
+            else:
+                wants.turn_near()
+            wants.offer(asked)
         if not asked and not over_home:
             break
         for room in asked:
             # Rounds in which nobody asked would have been taken whole, by whoever was not full.
             room.history += [1.0 if room.free > 0 else 0.0] * (number - len(room.history))
-            room.history.append(1.0 if room.want <= room.free else max(0.0, room.free / room.want))
+            room.ratio = 1.0 if room.want <= room.free else max(0.0, room.free / room.want)
+            room.history.append(room.ratio)
             room.want, room.asked = 0.0, False
         for wants in wanting:
-            wants.take(number, over_home)
+            wants.take(everybody_stays=over_home)
         wanting = [wants for wants in wanting if wants.flow.lane.left > NOTHING]
     for room in open_rooms:
         setattr(room, f"admit_{stage}", _shortened(room.history, open_still=room.free > 0))
@@ -39,8 +57,11 @@ def settle(rooms: Iterable[Room], flows: Sequence[Flow], stage: Stage) -> None:
 
 def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
     """Fractions by round, where the last repeats: whoever has room left goes on taking all, whoever is full nothing."""
+    last = 1.0 if open_still else 0.0
+    if not history:
+        return (last,)
     out = [round(ratio, 6) for ratio in history]
-    out.append(1.0 if open_still else 0.0)
+    out.append(last)
     while len(out) > 1 and out[-1] == out[-2]:
         out.pop()
     return tuple(out)
@@ -49,44 +70,75 @@ def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
 class _Wanting:
     """One route's offers in one stage."""
 
-    __slots__ = ("first", "flow", "parts", "stage", "weights")
+    __slots__ = ("flow", "given", "parts", "reached", "still_in", "total")
 
     def __init__(self, flow: Flow, stage: Stage) -> None:
         self.flow = flow
-        self.stage: Stage = stage
-        # Guests go by headroom, the last resorts by capacity.
-        if stage == "overflow":
-            self.weights = [room.headroom if room.free > 0 else 0.0 for room in flow.rooms]
-        else:
-            self.weights = [room.capacity_now if room.free > 0 else 0.0 for room in flow.rooms]
-        self.parts: list[tuple[int, float]] = []
-        self.first = 0
+        self.given = flow.lane.stage(stage)
+        self.reached = 0
+        """Positions looked at so far; nobody beyond was ever near enough to be asked."""
+        self.still_in: list[tuple[int, Room]] = []
+        """Of those, who takes whatever it is offered, nearest first."""
+        self.parts: list[tuple[int, Room, float]] = []
+        """The round's, by weight: `total` is one."""
+        self.total = 1.0
 
-    def offer(self, asked: list[Room], over_home: bool) -> None:
-        """Split what is left over those still in, and add it to what each is offered, in its own tokens."""
-        lane, rooms, weights = self.flow.lane, self.flow.rooms, self.weights
-        if over_home:
-            self.parts = [(p, share) for p, share in lane.home_share.items() if weights[p] > 0]
-        else:
-            while self.first < len(weights) and weights[self.first] <= 0:
-                self.first += 1
-            self.parts = offers(lane.near_ms, weights, lane.spread_ms, first=self.first)
-        tokens = self.flow.demand * lane.left
-        for position, part in self.parts:
-            room = rooms[position]
+    def turn_home(self) -> None:
+        """Overload's first round: over home shares."""
+        rooms = self.flow.rooms
+        self.parts = [
+            (position, rooms[position], share)
+            for position, share in self.flow.lane.home_share.items()
+            if rooms[position].weight > 0
+        ]
+        self.total = 1.0
+
+    def turn_near(self) -> None:
+        """The nearest that is still in, and those within the spread of it."""
+        flow, still_in = self.flow, self.still_in
+        near_ms, spread_ms, rooms, reached = flow.lane.near_ms, flow.lane.spread_ms, flow.rooms, self.reached
+        if not still_in:
+            while reached < len(rooms) and rooms[reached].weight <= 0:
+                reached += 1
+            if reached == len(rooms):
+                self.reached, self.parts = reached, []
+                return
+            still_in.append((reached, rooms[reached]))
+            reached += 1
+        nearest_ms = near_ms[still_in[0][0]]
+        while reached < len(rooms):
+            beyond = near_ms[reached] - nearest_ms
+            if beyond >= spread_ms and beyond > 0:
+                break
+            if rooms[reached].weight > 0:
+                still_in.append((reached, rooms[reached]))
+            reached += 1
+        self.reached, total = reached, 0.0
+        parts = []
+        for position, room in still_in:
+            beyond = near_ms[position] - nearest_ms
+            part = room.weight * (1.0 - beyond / spread_ms) if beyond > 0 else room.weight
+            if part > 0:
+                parts.append((position, room, part))
+                total += part
+        self.parts, self.total = parts, total
+
+    def offer(self, asked: list[Room]) -> None:
+        """Split what is left over the round's parts, and add it to what each is offered, in its own tokens."""
+        tokens, total = self.flow.demand * self.flow.lane.left, self.total
+        for _, room, part in self.parts:
             if not room.asked:
                 room.asked = True
                 asked.append(room)
-            room.want += tokens * part * room.kappa
+            room.want += tokens * (part / total) * room.kappa
 
-    def take(self, number: int, over_home: bool) -> None:
-        """Give everybody its round's fraction. `Lane.take`, written out: it is a quarter of a step's time."""
-        lane, rooms, demand, given = self.flow.lane, self.flow.rooms, self.flow.demand, self.flow.lane.stage(self.stage)
+    def take(self, *, everybody_stays: bool) -> None:
+        """Give everybody its round's fraction. As a rule whoever takes only part of an offer is asked no more."""
+        lane, demand, given, total = self.flow.lane, self.flow.demand, self.given, self.total
         left, taken = lane.left, 0.0
-        for position, part in self.parts:
-            room = rooms[position]
-            ratio, offered = room.history[number], left * part
-            took = offered * ratio
+        still_in = []
+        for position, room, part in self.parts:
+            took = whole = left * (part / total) * room.ratio
             if room.share_max < 1.0:
                 took = min(took, max(0.0, room.share_max - lane.total(position)))
             if took > 0.0:
@@ -95,6 +147,8 @@ class _Wanting:
                 room.free = room.free - tokens if room.free > tokens else 0.0
                 room.taken += tokens
                 taken += took
-            if not over_home and leaves(ratio, took, offered):
-                self.weights[position] = 0.0
+            if room.ratio >= 1.0 and took >= whole - NOTHING:
+                still_in.append((position, room))
+        if not everybody_stays:
+            self.still_in = still_in
         lane.left = left - taken if left > taken else 0.0

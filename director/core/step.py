@@ -138,7 +138,7 @@ def _admit(
 ) -> tuple[list[DeploymentMemory], list[DeploymentPlan]]:
     by_region = {r.region: r for r in region_plans}
     here = rooms(memories, deployments, by_region, decided, policy, static, dt_s)
-    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
+    admit(here.values(), flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
     after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
     return after_pace, [publish.with_admissions(d, here[m.key]) for m, d in zip(memories, deployments, strict=True)]
 

@@ -54,7 +54,7 @@ def lane_of(near: list[float], rooms: list[Room], spread_ms: float) -> Lane:
 
 
 def run(rooms: list[Room], flows: list[Flow]) -> None:
-    admit({room.key: room for room in rooms}, flows, SETTINGS)
+    admit(rooms, flows, SETTINGS)
 
 
 @settings(max_examples=300, deadline=None)

@@ -97,7 +97,7 @@ def test_admissions(row: list[str]) -> None:
         for name, c, held in zip("ab", capacity, (pinned, 0.0), strict=True)
     ]
     lane = Lane([10.0, 40.0], 20.0, {0: 1.0})
-    admit({room.key: room for room in rooms}, [Flow(demand, False, True, lane, rooms)], Planner())
+    admit(rooms, [Flow(demand, False, True, lane, rooms)], Planner())
     assert [lane.total(0), lane.total(1)] == pytest.approx([first, second], abs=6e-4)
     assert lane.left == pytest.approx(refused, abs=6e-4)
     assert sum(lane.overload.values()) == pytest.approx(overloaded, abs=6e-4)

@@ -88,7 +88,7 @@ def one_region(filling: Filling, demand: float, *, gate: float = 1.0, share: boo
         life_s=15.0,
     )
     admit(
-        {room.key: room},
+        [room],
         [Flow(demand, False, share, Lane([1.0], 8.0, home_shares([1.0], [1000.0], 8.0)), [room])],
         Planner(),
     )
@@ -111,5 +111,5 @@ def test_nobody_is_refused_for_a_demand_that_is_over() -> None:
     """3,000 are published and 1,050 are left of them: all of them fit below the ceiling."""
     room = Room(DeploymentKey("a", "m", "1"), 1000.0, True, True, None, 0.0, 1.0, 1.0, 1.0, 0.02, capacity_now=1000.0)
     lane = Lane([1.0], 8.0, home_shares([1.0], [1000.0], 8.0))
-    admit({room.key: room}, [Flow(3000.0, False, True, lane, [room], 1050.0)], Planner())
+    admit([room], [Flow(3000.0, False, True, lane, [room], 1050.0)], Planner())
     assert lane.left == pytest.approx(0.0, abs=1e-6)
