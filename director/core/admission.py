@@ -11,8 +11,8 @@ planner computes what fits (feed-forward), and only a slow trim looks at utilisa
     relief          the same for deployments that only slow start holds back, or whose slots stand empty (`filling`)
     overload        to overload_ceiling · capacity · trim, for what nobody else takes
 
-The rounds of overflow, relief and overload run over all of a model's routes at once here, and publish a fraction per round, which
-is what makes every replica's shares add up to what was foreseen. See `rounds`.
+The rounds of overflow, relief and overload run over all of a model's routes at once here, and publish a fraction per
+round, which is what makes every replica's shares add up to what was foreseen. See `rounds`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ the same. Half-open lets a trial fraction through; enough successes close it, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -76,8 +76,8 @@ def after(state: BreakerState, event: BreakerEvent) -> BreakerState:
         raise ImpossibleTransition(f"a breaker that is {state} cannot be {event}") from None
 
 
-def observe(memory: BreakerMemory, seen: tuple[Seen, ...], settings: Breaker, name: str, now_ms: int) -> BreakerMemory:
-    """Take what witnesses saw, and time. Does not open: see `wants_to_open`, which the ejection cap may overrule."""
+def observe(memory: BreakerMemory, seen: Sequence[Seen], settings: Breaker, name: str, now_ms: int) -> BreakerMemory:
+    """Take what witnesses saw, and time. It opens nothing: see `wants_to_open`, which the ejection cap may overrule."""
     if memory.state == "open":
         memory = _extend(memory, seen, now_ms)
         if now_ms >= memory.until_ms:
@@ -109,7 +109,7 @@ def wants_to_open(memory: BreakerMemory, settings: Breaker) -> bool:
 
 
 def trip(
-    memory: BreakerMemory, event: BreakerEvent, seen: tuple[Seen, ...], settings: Breaker, name: str, now_ms: int
+    memory: BreakerMemory, event: BreakerEvent, seen: Sequence[Seen], settings: Breaker, name: str, now_ms: int
 ) -> BreakerMemory:
     """Open, for a period that grows with each one in a row."""
     opens = memory.opens + 1
@@ -127,7 +127,11 @@ def open_period_s(opens: int, settings: Breaker, name: str) -> float:
     return period_s * (0.9 + 0.2 * unit(salt(name), salt("open period")))
 
 
-def _tally(tallies: tuple[Tally, ...], seen: tuple[Seen, ...], settings: Breaker) -> tuple[Tally, ...]:
+def _tally(tallies: tuple[Tally, ...], seen: Sequence[Seen], settings: Breaker) -> tuple[Tally, ...]:
+    if len(seen) == 1 and [t.witness for t in tallies] in ([], [seen[0].witness]):
+        # As a rule there is but one witness, the region itself.
+        only = _count(tallies[0] if tallies else Tally(seen[0].witness), seen[0], settings.successes_to_forget)
+        return (only,) if only.failures > 0 else ()
     by_witness = {tally.witness: tally for tally in tallies}
     for s in seen:
         tally = by_witness.get(s.witness, Tally(s.witness))
@@ -160,7 +164,7 @@ def _agreed(tallies: tuple[Tally, ...], threshold: float) -> bool:
     return len(others) >= 2 and sum(others) >= threshold
 
 
-def _extend(memory: BreakerMemory, seen: tuple[Seen, ...], now_ms: int) -> BreakerMemory:
+def _extend(memory: BreakerMemory, seen: Sequence[Seen], now_ms: int) -> BreakerMemory:
     """A failure that asks for a later deadline extends the period; an earlier one does not shorten it."""
     asked_ms = max(
         (now_ms + round(1000 * s.retry_after_s) for s in seen if s.retry_after_s and s.failures > 0), default=0

@@ -27,33 +27,34 @@ def turn(
     outcomes = witnesses.from_outcomes(observations.outcomes)
     throttled = witnesses.backpressure(observations.outcomes)
     probes = witnesses.from_probes(observations.probes)
-    seen: dict[DeploymentKey, tuple[Seen, ...]] = {}
-    out: dict[DeploymentKey, DeploymentMemory] = {}
+    seen: list[list[Seen]] = []
+    out: list[DeploymentMemory] = []
     for memory in memories:
-        m = _pressed(memory, throttled.get(memory.key), now_ms)
-        own = witnesses.from_report(m.report, spans.get(m.region, 5.0)) if m.region in reported else None
-        words = [*([own] if own is not None else []), *outcomes.get(m.key, ()), *probes.get(m.region, ())]
-        seen[m.key] = tuple(words)
-        quality_now = _quality(m, policy, now_ms)
-        if breaker.is_calm(m.breaker) and all(word.failures <= 0 for word in words):
-            moved = m.breaker
-        else:
-            moved = breaker.observe(m.breaker, seen[m.key], settings, "/".join(m.key), now_ms)
+        m = _pressed(memory, throttled[memory.key], now_ms) if memory.key in throttled else memory
+        words = []
+        if m.region in reported:
+            own = witnesses.from_report(m.report, spans.get(m.region, 5.0))
+            if own is not None:
+                words.append(own)
+        words += outcomes.get(m.key, ())
+        words += probes.get(m.region, ())
+        moved, quality_now = m.breaker, _quality(m, policy, now_ms)
+        if not (breaker.is_calm(moved) and all(word.failures <= 0 for word in words)):
+            moved = breaker.observe(moved, words, settings, "/".join(m.key), now_ms)
         if moved is not m.breaker or quality_now != m.quality:
             m = structs.replace(m, breaker=moved, quality=quality_now)
-        out[m.key] = m
+        seen.append(words)
+        out.append(m)
     _open(out, seen, policy, now_ms)
-    return [out[m.key] for m in memories]
+    return out
 
 
 TICK_S = 1.0
 """What outcomes are gathered over: a step's."""
 
 
-def _pressed(memory: DeploymentMemory, seen: witnesses.Backpressure | None, now_ms: int) -> DeploymentMemory:
+def _pressed(memory: DeploymentMemory, seen: witnesses.Backpressure, now_ms: int) -> DeploymentMemory:
     """Takes in what L7s saw turned away. Only upwards: the way down is the reports', which come without it too."""
-    if seen is None:
-        return memory
     ratio = quality.smooth(memory.throttled_ratio, seen.throttled_ratio, TICK_S)
     asked_ms = now_ms + round(1000 * seen.retry_after_s) if seen.retry_after_s else 0
     return structs.replace(
@@ -63,30 +64,32 @@ def _pressed(memory: DeploymentMemory, seen: witnesses.Backpressure | None, now_
     )
 
 
-def _open(
-    out: dict[DeploymentKey, DeploymentMemory], seen: dict[DeploymentKey, tuple[Seen, ...]], policy: Policy, now_ms: int
-) -> None:
+def _open(out: list[DeploymentMemory], seen: Sequence[Sequence[Seen]], policy: Policy, now_ms: int) -> None:
     """The worst first: a cap that keeps somebody in should keep in the best of the bad."""
+    wanting = []
+    for place, m in enumerate(out):
+        if breaker.wants_to_open(m.breaker, policy.breaker):
+            wanting.append(place)
+        elif m.breaker.held_in:
+            out[place] = structs.replace(m, breaker=structs.replace(m.breaker, held_in=False))
+    if not wanting:
+        return
     ejected: dict[str, float] = {}
     total: dict[str, float] = {}
-    for m in out.values():
-        model = m.key.model
-        total[model] = total.get(model, 0.0) + m.capacity_well
+    for m in out:
+        total[m.model] = total.get(m.model, 0.0) + m.capacity_well
         if m.breaker.state != "closed":  # one on trial may be out again with the next failure
-            ejected[model] = ejected.get(model, 0.0) + m.capacity_well
-    wanting = [m for m in out.values() if breaker.wants_to_open(m.breaker, policy.breaker)]
-    wanting.sort(key=lambda m: (-m.error_ratio, m.key))
-    for m in wanting:
+            ejected[m.model] = ejected.get(m.model, 0.0) + m.capacity_well
+    wanting.sort(key=lambda place: (-out[place].error_ratio, out[place].key))
+    for place in wanting:
+        m = out[place]
         ejected_after = ejected.get(m.model, 0.0) + m.capacity_well
         if total[m.model] > 0 and ejected_after > policy.breaker.ejected_capacity_max * total[m.model]:
             held = structs.replace(m.breaker, held_in=True)
         else:
             ejected[m.model] = ejected_after
-            held = breaker.trip(m.breaker, "tripped", seen[m.key], policy.breaker, "/".join(m.key), now_ms)
-        out[m.key] = structs.replace(m, breaker=held)
-    for m in tuple(out.values()):
-        if m.breaker.held_in and not breaker.wants_to_open(m.breaker, policy.breaker):
-            out[m.key] = structs.replace(m, breaker=structs.replace(m.breaker, held_in=False))
+            held = breaker.trip(m.breaker, "tripped", seen[place], policy.breaker, "/".join(m.key), now_ms)
+        out[place] = structs.replace(m, breaker=held)
 
 
 def _quality(memory: DeploymentMemory, policy: Policy, now_ms: int) -> float:

@@ -15,13 +15,12 @@ such balance; that start-up is measured by the plain sums, and forgotten when it
 
 from __future__ import annotations
 
-from math import exp
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from director.core.curve import OCCUPANCY_MIN, Curve, read
-from director.core.deadband import Band, Tracker, observe, restart
+from director.core.deadband import Band, Tracker, observe, restart, weight
 from director.core.filling import UNKNOWN, Filling
 from director.core.report import DeploymentReport, Stage
 
@@ -116,14 +115,14 @@ def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
         if turnover >= TURNED_OVER:
             mix = Mix()
     seen_s = mix.seen_s + dt_s
-    a = max(1.0 - exp(-dt_s / MIX_S), dt_s / seen_s)
+    a = weight(dt_s, MIX_S, dt_s / seen_s)
     return Mix(
-        prompt=mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt),
-        arrived=mix.arrived + a * ((arrived or 0.0) - mix.arrived),
-        ended=mix.ended + a * ((done.requests_per_s or 0.0) - mix.ended),
-        generation=mix.generation + a * (done.generation_tokens_per_s - mix.generation),
-        seen_s=seen_s,
-        turnover=turnover,
+        mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt),
+        mix.arrived + a * ((arrived or 0.0) - mix.arrived),
+        mix.ended + a * ((done.requests_per_s or 0.0) - mix.ended),
+        mix.generation + a * (done.generation_tokens_per_s - mix.generation),
+        seen_s,
+        turnover,
     )
 
 

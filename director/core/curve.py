@@ -22,11 +22,12 @@ arrival (see `capacity`).
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from director.core.deadband import weight
 from director.core.filling import UNKNOWN, Filling
 
 BEND_UNKNOWN = 0.4
@@ -106,28 +107,28 @@ def read(
     apart = mean - curve.occupancy
     moved = (
         curve.samples >= _SAMPLES_MIN
-        and abs(apart) > max(MOVED_MIN, MOVED_SIGMAS * sqrt(curve.noise))
+        and abs(apart) > MOVED_MIN
+        and abs(apart) > MOVED_SIGMAS * sqrt(curve.noise)
         # Fuller and faster, or emptier and slower, is no move along a curve; the averages will tell.
         and (pace - curve.pace) * apart > -FLAT * curve.pace * abs(apart)
     )
     bend = _bent(curve, apart, pace, mean, target) if moved else curve.bend
-    a = max(1.0 - exp(-dt_s / AVERAGE_S), 1.0 / (curve.samples + 1))
-    a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (curve.samples + 1))
-    noise = curve.noise
+    early = 1.0 / (curve.samples + 1)
+    a, noise = weight(dt_s, AVERAGE_S, early), curve.noise
     if curve.before_last >= 0.0:
         swerve = ((occupied - 2.0 * curve.last + curve.before_last) / slots) ** 2 / 6.0
         # A move is not noise: it counts no more than the noise known so far, and one jump no more than a little.
         swerve = min(swerve, noise if moved else max(_WINSOR * noise, MOVED_MIN**2 / 4.0))
-        noise += a_noise * (swerve - noise)
+        noise += weight(dt_s, NOISE_S, early) * (swerve - noise)
     following = Curve(
-        last=occupied,
-        before_last=curve.last,
-        occupancy=curve.occupancy + a * apart,
-        noise=noise,
-        pace=curve.pace + a * (pace - curve.pace),
-        bend=bend,
-        learnt=curve.learnt or moved,
-        samples=curve.samples + 1,
+        occupied,
+        curve.last,
+        curve.occupancy + a * apart,
+        noise,
+        curve.pace + a * (pace - curve.pace),
+        bend,
+        curve.learnt or moved,
+        curve.samples + 1,
     )
     return Reading(following, _at_target(pace, mean, bend, target), moved)
 

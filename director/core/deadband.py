@@ -62,17 +62,15 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
         return Tracker(sample, sample, sample, 0.0, sample, dt_s, 1)
     seen_s = tracker.seen_s + dt_s
     # Early on, and after a step, the plain mean of what was seen is better than an average that starts from one sample.
-    early = dt_s / seen_s
-    a_fast = max(1.0 - exp(-dt_s / band.fast_s), early)
-    a_slow = max(1.0 - exp(-dt_s / band.slow_s), early)
-    a_noise = max(1.0 - exp(-dt_s / NOISE_S), 1.0 / (tracker.samples + 1))
+    a_fast = weight(dt_s, band.fast_s, dt_s / seen_s)
+    a_slow = weight(dt_s, band.slow_s, dt_s / seen_s)
+    published, samples = tracker.published, tracker.samples
     fast = tracker.fast + a_fast * (sample - tracker.fast)
     slow = tracker.slow + a_slow * (sample - tracker.slow)
-    least = band.floor_ratio * tracker.published if tracker.samples >= _WARM_SAMPLES else None
-    noise = noise_after(tracker.noise, sample, tracker.last, a_noise, least)
-    floor = max(band.floor_ratio * abs(tracker.published), band.floor)
-    published = tracker.published
-    if abs(fast - published) > max(band.sigmas * sqrt(noise * a_fast / (2 - a_fast)), floor):
+    least = band.floor_ratio * published if samples >= _WARM_SAMPLES else None
+    noise = noise_after(tracker.noise, sample, tracker.last, weight(dt_s, NOISE_S, 1.0 / (samples + 1)), least)
+    floor = max(band.floor_ratio * abs(published), band.floor)
+    if abs(fast - published) > floor and abs(fast - published) > band.sigmas * sqrt(noise * a_fast / (2 - a_fast)):
         # A step: the averages would drag the old level along, so they start again with this sample.
         if band.counted and 0.0 < published < fast:
             noise *= min(GROWN_MAX, fast / published)
@@ -80,21 +78,28 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     elif tracker.seen_s < band.learning_s <= seen_s:
         # Learnt: what stands for the hours to come is the best figure there is, not the last that left the floor.
         published = slow
-    elif abs(slow - published) > (
-        floor if seen_s < band.learning_s else max(band.sigmas * sqrt(noise * a_slow / (2 - a_slow)), floor)
+    elif abs(slow - published) > floor and (
+        seen_s < band.learning_s or abs(slow - published) > band.sigmas * sqrt(noise * a_slow / (2 - a_slow))
     ):
         published = slow
-    return Tracker(published, fast, slow, noise, sample, seen_s, tracker.samples + 1)
+    return Tracker(published, fast, slow, noise, sample, seen_s, samples + 1)
 
 
-def noise_after(noise: float, sample: float, last: float, weight: float, least: float | None) -> float:
+def weight(dt_s: float, over_s: float, least: float = 0.0) -> float:
+    """What a sample that stands for `dt_s` counts in an exponential average over `over_s`; early on, at least this."""
+    a = 1.0 - exp(-dt_s / over_s)
+    return a if a > least else least
+
+
+def noise_after(noise: float, sample: float, last: float, counts: float, least: float | None) -> float:
     """The variance of one sample, after one more. A difference counts at most nine times what is known, or than the
     square of `least`; None: nothing is known yet, and every difference counts.
     """
     jump = (sample - last) ** 2 / 2
     if least is not None:
-        jump = min(jump, _WINSOR * max(noise, least**2))
-    return noise + weight * (jump - noise)
+        most = _WINSOR * (noise if noise > least**2 else least**2)
+        jump = jump if jump < most else most
+    return noise + counts * (jump - noise)
 
 
 def restart(tracker: Tracker, sample: float, dt_s: float) -> Tracker:

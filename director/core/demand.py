@@ -15,12 +15,12 @@ Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import exp, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from msgspec import structs
 
-from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe
+from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe, weight
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
@@ -98,6 +98,8 @@ def follow_routes(known: Iterable[RouteMemory], new: dict[RouteKey, float], dt_s
 def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s: float) -> DeploymentMemory:
     """Move a deployment's pinned demand on, and count what was decided into it since its last report."""
     tracker: Tracker = memory.pinned
+    if decided <= 0 and pinned <= 0 and not tracker.known:
+        return memory
     if pinned > 0 or tracker.known:
         tracker = observe(tracker, pinned, dt_s, PINNED_BAND)
     return structs.replace(memory, pinned=tracker, decided_since_report=memory.decided_since_report + decided * dt_s)
@@ -150,7 +152,7 @@ def _ratio(memory: DeploymentMemory, arrived: float, decided: float, span_s: flo
     if memory.ratio_last < 0.0:
         return ratio, 0.0
     least = KAPPA_STEP if memory.ratio_noise > 0.0 else None
-    return ratio, noise_after(memory.ratio_noise, ratio, memory.ratio_last, 1.0 - exp(-span_s / NOISE_S), least)
+    return ratio, noise_after(memory.ratio_noise, ratio, memory.ratio_last, weight(span_s, NOISE_S), least)
 
 
 def _followed(background: Tracker, unexplained: float, span_s: float) -> Tracker:
@@ -166,7 +168,7 @@ def _gap(noise: float, kappa: float, span_s: float) -> float:
     """
     if kappa > KAPPA_SHARED:
         return KAPPA_STEP
-    a = 1.0 - exp(-span_s / KAPPA_S)
+    a = weight(span_s, KAPPA_S)
     return max(KAPPA_STEP, KAPPA_SIGMAS * sqrt(noise * a / (2.0 - a)))
 
 
@@ -186,8 +188,8 @@ def _count(known: Counted, arrived: float, decided: float, span_s: float, counte
     """Take one report's span into the averages. Where answers are shared, a step of arrivals while decisions are steady
     starts them anew; where they are not, decisions know it sooner."""
     early = min(1.0, span_s / counted_s)
-    a = max(1.0 - exp(-span_s / KAPPA_S), early)
-    fast = known.decided_fast + max(1.0 - exp(-span_s / DECIDED_FAST_S), early) * (decided - known.decided_fast)
+    a = weight(span_s, KAPPA_S, early)
+    fast = known.decided_fast + weight(span_s, DECIDED_FAST_S, early) * (decided - known.decided_fast)
     slow = known.decided + a * (decided - known.decided)
     if kappa <= KAPPA_SHARED:
         return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, UNFOLLOWED)

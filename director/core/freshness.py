@@ -93,6 +93,8 @@ def silence_is_ours(
     down. A region that was lost before the silence began does not count, nor does a model that one region serves: there
     silence looks the same either way, and lost is the safe word.
     """
+    if not any(missed and not probed.get(region, False) for region, missed in quiet.items()):
+        return False
     hushed: dict[str, float] = {}
     total: dict[str, float] = {}
     homes: dict[str, set[str]] = {}

@@ -6,8 +6,7 @@ quality = 1 - error_ratio · error_weight, at least `quality_min`; throttled req
 
 from __future__ import annotations
 
-from math import exp
-
+from director.core.deadband import weight
 from director.core.policy import Objective
 from director.core.report import DeploymentReport
 
@@ -32,7 +31,7 @@ def ratios(report: DeploymentReport) -> tuple[float | None, float | None]:
 
 def smooth(before: float, sample: float | None, dt_s: float) -> float:
     """Exponential average over `ERROR_S`; no sample counts as none wrong."""
-    return before + (1.0 - exp(-dt_s / ERROR_S)) * ((sample or 0.0) - before)
+    return before + weight(dt_s, ERROR_S) * ((sample or 0.0) - before)
 
 
 def quality(
