@@ -8,7 +8,7 @@ from director.core.decision import Refusal
 from director.core.policy import Addresses, Policy
 from director.dns import body as bodies
 from director.dns.body import Body, extended_error, record
-from director.dns.plain import SELF, negative, stale
+from director.dns.plain import LEAST, SELF, negative, stale
 from director.dns.rdata import address_records, service_record, text_record
 from director.dns.routes import NameRoute, Outcome, is_alias
 from director.dns.wire import Rcode, Type, Writer, name_from_text
@@ -24,7 +24,7 @@ _DEMAND_TYPES = frozenset((Type.A, Type.AAAA))
 
 def depends_on_pick(policy: Policy, node: Node, qtype: int) -> bool:
     """Whether a question needs a pick: types that name a region, and all types where the pick may be an alias."""
-    if node.route is None or qtype in (Type.AXFR, Type.IXFR, Type.ANY):
+    if node.route is None or qtype in (Type.AXFR, Type.IXFR):
         return False
     if node.addresses and qtype in (Type.A, Type.AAAA):
         return False
@@ -60,6 +60,10 @@ class _Question:
         writer.name_record(self.name, Type.CNAME, ttl_s, name_from_text(target))
         return self._answer(1, writer.bytes(), ede)
 
+    def least(self, ttl_s: int, ede: bytes = b"") -> Body:
+        """ANY where no alias stands."""
+        return self._answer(1, record(SELF, Type.HINFO, ttl_s, LEAST), ede)
+
     def nodata(self, ttl_s: int, ede: bytes = b"") -> Body:
         return negative(
             self.book, self.zone, self.name, self.qtype, Rcode.NOERROR, ttl_s=ttl_s, scope=self.route.scope, ede=ede
@@ -87,6 +91,8 @@ def picked_body(
     first = regions[0].addresses
     if is_alias(first) and first.CNAME is not None:
         return question.alias(first.CNAME, route.ttl_s)
+    if qtype == Type.ANY:
+        return question.least(route.ttl_s)
     rdata: list[bytes] = []
     if qtype in (Type.A, Type.AAAA):
         rdata = [data for region in regions for data in address_records(region.addresses, qtype)]
@@ -109,10 +115,12 @@ def _nobody(question: _Question, refusal: Refusal) -> Body:
         return question.body([text_record(text) for text in name.txt], ttl_s, ede)
     if question.qtype == Type.CAA:
         return question.body(list(question.node.caa), ttl_s, ede)
+    fallback = name.fallback if name.when_none == "fallback" else Addresses()
+    if is_alias(fallback) and fallback.CNAME is not None and not question.node.apex:
+        return question.alias(fallback.CNAME, ttl_s, ede)
+    if question.qtype == Type.ANY:
+        return question.least(ttl_s, ede)
     if name.when_none == "fallback":
-        fallback = name.fallback
-        if is_alias(fallback) and fallback.CNAME is not None and not question.node.apex:
-            return question.alias(fallback.CNAME, ttl_s, ede)
         if question.qtype in (Type.A, Type.AAAA):
             return question.body(list(address_records(fallback, question.qtype)), ttl_s, ede)
         return question.nodata(ttl_s, ede)

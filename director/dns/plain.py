@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SELF: Final = b"\xc0\x0c"
 """A pointer to the question's name."""
 STATIC: Final = extended_error(bodies.STALE_ANSWER, "static: decided from the last good plan")
-_HINFO: Final = b"\x07RFC8482\x00"
-"""What RFC 8482 offers instead of everything."""
+LEAST: Final = b"\x07RFC8482\x00"
+"""The HINFO that RFC 8482 offers instead of everything. Not beside a CNAME, which answers for itself (4.2)."""
 
 
 def stale(book: AnswerBook) -> bytes:
@@ -39,8 +39,8 @@ def fixed_body(book: AnswerBook, zone: Zone | None, node: Node | None, name: byt
     if rdata:
         ttl_s = zone.ttl_s if node.route is None or qtype in (Type.A, Type.AAAA) else node.route.ttl_s
         return _positive(book, zone, qtype, len(rdata), b"".join(record(SELF, qtype, ttl_s, data) for data in rdata))
-    if qtype == Type.ANY:
-        return _positive(book, zone, qtype, 1, record(SELF, Type.HINFO, zone.ttl_s, _HINFO))
+    if qtype == Type.ANY and not node.empty:
+        return _positive(book, zone, qtype, 1, record(SELF, Type.HINFO, zone.ttl_s, LEAST))
     if node.apex and qtype == Type.SOA:
         return _positive(book, zone, qtype, 1, soa(book, zone, name, zone.ttl_s))
     if node.apex and qtype == Type.NS:

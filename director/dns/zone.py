@@ -33,6 +33,11 @@ class Node:
         """A nameserver's own addresses, 4 or 16 bytes each."""
         self.caa: tuple[bytes, ...] = ()
 
+    @property
+    def empty(self) -> bool:
+        """Whether it has no data of its own. CAA stands at names with a route alone."""
+        return not (self.apex or self.route or self.addresses)
+
 
 class Zone:
     """An apex, the names under it, and the data of its SOA and NS records."""
@@ -91,7 +96,7 @@ class Zone:
 
     def _add_nameserver(self, host: str, addresses: tuple[str, ...]) -> None:
         name = name_from_text(host)
-        if self.holds(name) and name != self.apex:
+        if self.holds(name):
             self._node(name).addresses = tuple(ip_address(a).packed for a in addresses)
 
     def _node(self, name: bytes) -> Node:

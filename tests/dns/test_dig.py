@@ -56,6 +56,7 @@ EDNS = ["+nocookie", "+noad", "+norec"]
         ([*EDNS, "+edns=0", "+ednsflags=0x40", "SOA"], "NOERROR soa aa -rd -ad opt v0 -ednsmbz"),
         ([*EDNS, "+edns=1", "+noednsneg", "+ednsflags=0x40", "SOA"], "BADVERS -soa -aa opt v0 -ednsmbz"),
         ([*EDNS, "+edns=1", "+noednsneg", "+ednsopt=100", "SOA"], "BADVERS -soa -aa opt v0 -option"),
+        ([*EDNS, "+edns=1", "+noednsneg", "+dnssec", "SOA"], "BADVERS -soa -aa opt v0 do"),
         ([*EDNS, "+edns=0", "+ignore", "+bufsize=512", "+dnssec", "DNSKEY"], "NOERROR aa opt v0 do"),
         ([*EDNS, "+edns=0", "+dnssec", "SOA"], "NOERROR soa aa opt v0 do"),
         ([*EDNS, "+edns=0", "+tcp", "SOA"], "NOERROR soa aa opt v0"),

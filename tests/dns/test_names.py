@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.rdatatype
 import pytest
@@ -61,7 +62,7 @@ def test_names_match_in_any_case_and_are_echoed_as_asked(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.b.c", "b.c", "c", "wild.eu", "eu"])
-@pytest.mark.parametrize("rdtype", ["A", "TXT", "NS", "MX"])
+@pytest.mark.parametrize("rdtype", ["A", "TXT", "NS", "MX", "ANY"])
 def test_an_empty_non_terminal_is_nodata(ask: Ask, name: str, rdtype: str) -> None:
     """RFC 8020, 9156: what has something below it exists."""
     answer = ask(f"{name}.{APEX}", rdtype)
@@ -104,6 +105,23 @@ def test_nameservers_have_their_addresses(ask: Ask) -> None:
     assert_negative(ask(f"ns1.{APEX}", "TXT"))
 
 
+def test_an_apex_can_be_its_own_nameserver() -> None:
+    """The zone names itself as its server: its addresses stand at the apex, and go along with the NS record."""
+    alone = zone(nameservers={APEX: ("192.0.2.53", "2001:db8::53")}, names={"us": DnsName("yank", MODEL)})
+    answerer = Answerer(FakeView(policy(dns={APEX: alone})))
+    found = {}
+    for rdtype in ("NS", "A", "AAAA"):
+        answer = answerer.answer(dns.message.make_query(APEX, rdtype).to_wire(), bytes(4), "udp")
+        assert answer is not None
+        message = dns.message.from_wire(answer.wire)
+        found[rdtype] = (data(message), {item.to_text() for rrset in message.additional for item in rrset})
+    assert found == {
+        "NS": ([f"{APEX}."], {"192.0.2.53", "2001:db8::53"}),
+        "A": (["192.0.2.53"], set()),
+        "AAAA": (["2001:db8::53"], set()),
+    }
+
+
 def test_text_says_the_policys_words_and_the_region(ask: Ask) -> None:
     """TXT: each of the policy's, then the pick."""
     first, second = data(ask(CHAT, "TXT"))
@@ -115,6 +133,30 @@ def test_caa_is_as_the_policy_says(ask: Ask) -> None:
     """CAA where the policy has it, NODATA elsewhere."""
     assert data(ask(CHAT, "CAA")) == ['0 issue "ca.example.net"']
     assert_negative(ask(f"us.{APEX}", "CAA"))
+
+
+def test_a_negative_ttl_is_no_longer_than_the_soas_own() -> None:
+    """RFC 2308, 5: resolvers keep a negative answer for the lesser of TTL and MINIMUM; both say the same."""
+    for negative_ttl_s, ttl_s in ((900, 60), (60, 900)):
+        view = FakeView(policy(dns={APEX: zone(negative_ttl_s=negative_ttl_s, ttl_s=ttl_s)}))
+        answer = Answerer(view).answer(dns.message.make_query(f"nobody.{APEX}", "A").to_wire(), bytes(4), "udp")
+        assert answer is not None
+        message = dns.message.from_wire(answer.wire)
+        assert_negative(message, ttl_s=60)
+        assert message.authority[0].to_text().split()[-1] == "60"
+
+
+@pytest.mark.parametrize(("labels", "rcode"), [(114, dns.rcode.NOERROR), (115, dns.rcode.FORMERR)])
+def test_a_name_may_have_as_many_labels_as_fit(responder: Answerer, labels: int, rcode: int) -> None:
+    """255 bytes: below a wildcard such a name has its data; a label more, and it is none."""
+    wildcard = dns.name.from_text(f"wild.eu.{APEX}").to_wire()
+    assert wildcard is not None
+    name = b"\1a" * labels + wildcard
+    answer = responder.answer(bytes(5) + b"\1" + bytes(6) + name + b"\0\1\0\1", bytes(4), "udp")
+    assert answer is not None
+    assert answer.rcode == rcode
+    if len(name) <= 255:
+        assert data(dns.message.from_wire(answer.wire))
 
 
 @pytest.mark.parametrize("rdtype", ["HTTPS", "SVCB"])

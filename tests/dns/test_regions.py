@@ -238,12 +238,24 @@ def ask_of(view: FakeView, name: str, rdtype: str, subnet: str) -> dns.message.M
     return dns.message.from_wire(answer.wire)
 
 
-@pytest.mark.parametrize("rdtype", ["A", "AAAA", "TXT", "HTTPS", "MX", "CNAME"])
+@pytest.mark.parametrize("rdtype", ["A", "AAAA", "TXT", "HTTPS", "MX", "CNAME", "ANY"])
 def test_a_region_with_an_alias_is_a_cname_for_every_type(rdtype: str) -> None:
     """RFC 1034, 3.6.2: nothing stands beside a CNAME."""
     view = with_region("us-east-1", Addresses(CNAME="lb.cloud.example.net"))
     answer = ask_of(view, f"us.{APEX}", rdtype, "198.51.100.0/24")
     assert data(answer) == ["lb.cloud.example.net."]
+
+
+def test_any_gets_the_least_where_the_answer_is_no_alias(ask: Ask, view: FakeView) -> None:
+    """RFC 8482, 4.2: a synthesised HINFO only where no CNAME stands; with no region left as ever, fallback or not."""
+    mixed = with_region("us-east-1", Addresses(CNAME="lb.cloud.example.net"))
+    assert data(ask_of(mixed, f"any.{APEX}", "ANY", "203.0.113.0/24")) == ['"RFC8482" ""']
+    assert data(ask_of(mixed, APEX, "ANY", "198.51.100.0/24")) == ['"RFC8482" ""']
+    assert data(ask(f"us-alias.{APEX}", "ANY")) == ['"RFC8482" ""']
+    view.swap(plan(down=("us-east-1",)))
+    assert data(ask(f"us-alias.{APEX}", "ANY")) == ["sorry.example.org."]
+    mixed.swap(plan(down=("us-east-1",)))
+    assert data(ask_of(mixed, f"us.{APEX}", "ANY", "198.51.100.0/24")) == ['"RFC8482" ""']
 
 
 def test_an_apex_never_answers_with_a_cname() -> None:
