@@ -7,6 +7,8 @@ import dns.message
 import dns.name
 import dns.rcode
 import dns.rdatatype
+import dns.rrset
+import msgspec
 import pytest
 
 from director.core.policy import DnsName
@@ -174,6 +176,35 @@ def test_service_records_name_one_region_with_port_and_hints(ask: Ask, rdtype: s
     assert_negative(ask(f"us.{APEX}", rdtype))
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("http://us-east-1.infer.example.net", []),
+        ("https://198.51.100.30:8443", ["1 . port=8443 ipv4hint=198.51.100.30"]),
+        ("https://[2001:db8::30]", ["1 . ipv4hint=198.51.100.30"]),
+    ],
+    ids=["not https", "IPv4", "IPv6"],
+)
+def test_service_records_promise_what_is_there(endpoint: str, expected: list[str]) -> None:
+    """None where the endpoint is not https; at a bare address the target is the name itself."""
+    base = policy()
+    region = msgspec.structs.replace(base.regions["us-east-1"], endpoint=endpoint)
+    names = {"us": DnsName("yank", MODEL, https=True)}
+    view = FakeView(policy(regions={**base.regions, "us-east-1": region}, dns={APEX: zone(names=names)}))
+    answer = Answerer(view).answer(dns.message.make_query(f"us.{APEX}", "HTTPS").to_wire(), bytes(4), "udp")
+    assert answer is not None
+    assert [text.replace('"', "") for text in data(dns.message.from_wire(answer.wire))] == expected
+
+
+def test_a_text_beyond_255_bytes_is_one_record_of_several_strings() -> None:
+    """RFC 1035, 3.3.14: nothing is lost, and nothing is a record of its own."""
+    names = {"long": DnsName("open", MODEL, txt=("a" * 255 + "b" * 255 + "c",))}
+    answerer = Answerer(FakeView(policy(dns={APEX: zone(names=names)})))
+    answer = answerer.answer(dns.message.make_query(f"long.{APEX}", "TXT").to_wire(), bytes(4), "tcp")
+    assert answer is not None
+    assert data(dns.message.from_wire(answer.wire))[0] == f'"{"a" * 255}" "{"b" * 255}" "c"'
+
+
 @pytest.mark.parametrize("rdtype", ["MX", "TYPE1000", "DNSKEY", "RRSIG", "DS", "CNAME", "SRV"])
 def test_a_type_that_is_not_there_is_nodata(ask: Ask, rdtype: str) -> None:
     """RFC 3597: unknown types are like any other."""
@@ -206,6 +237,17 @@ def test_transfers_are_refused(ask: Ask, rdtype: str, transport: str) -> None:
     answer = ask(APEX, rdtype, transport=transport)
     assert answer.rcode() == dns.rcode.REFUSED
     assert not answer.answer
+
+
+def test_a_transfer_that_says_what_it_has_is_refused_as_well(responder: Answerer) -> None:
+    """RFC 1995, 3: the asker's SOA stands in the authority section, which is no reason for FORMERR."""
+    query = dns.message.make_query(APEX, "IXFR", use_edns=0)
+    query.authority.append(dns.rrset.from_text(f"{APEX}.", 60, "IN", "SOA", "ns1. dns. 1 2 3 4 5"))
+    answer = responder.answer(query.to_wire(), bytes(4), "tcp")
+    assert answer is not None
+    message = dns.message.from_wire(answer.wire)
+    assert message.rcode() == dns.rcode.REFUSED
+    assert [int(o.otype) for o in message.options] == [15]
 
 
 def test_a_zone_below_a_zone_is_delegated() -> None:

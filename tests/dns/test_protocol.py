@@ -13,11 +13,16 @@ import dns.tsig
 import dns.tsigkeyring
 import pytest
 
+from director.core.affinity import KeyRing
 from director.core.policy import DnsName
+from director.core.table import RoutingTable
 from director.dns.answer import Answerer
+from director.dns.limits import Limits
+from director.dns.server import Responder
 from director.dns.siphash import siphash24
 from tests.dns.conftest import Ask
-from tests.dns.fakes import APEX, MODEL, FakeView, policy, zone
+from tests.dns.fakes import APEX, KEYRING, MODEL, FakeView, plan, policy, zone
+from tests.dns.test_fast import served
 from tests.dns.test_names import assert_negative, data
 
 CHAT = f"chat.eu.{APEX}"
@@ -63,14 +68,40 @@ def test_other_opcodes_are_not_implemented(responder: Answerer, opcode: int) -> 
         header(0, 1, 0, 0, 1) + QUESTION,
         header(0, 1, 0, 0, 2) + QUESTION + b"\0\0\x29\4\xd0\0\0\0\0\0\0" * 2,
         header(0, 1, 0, 1, 0) + QUESTION + b"\0\0\x29\4\xd0\0\0\0\0\0\0",
+        header(0, 1, 0, 0, 1) + QUESTION + b"\1x\0\0\x29\4\xd0\0\0\0\0\0\0",
+        header(0, 1, 0, 0, 1) + QUESTION + b"\xc0\x0c\0\x29\4\xd0\0\0\0\0\0\0",
+        header(0, 1, 0, 0, 1) + QUESTION + b"\0\0\x29\4\xd0\0\0\0\0\xff\xff",
     ],
-    ids=["two questions", "no question", "no name", "cut", "trailing", "pointer", "no OPT", "two OPT", "OPT early"],
+    ids=[
+        "two questions",
+        "no question",
+        "no name",
+        "cut",
+        "trailing",
+        "pointer",
+        "no OPT",
+        "two OPT",
+        "OPT early",
+        "OPT elsewhere",
+        "OPT at a pointer",
+        "OPT cut",
+    ],
 )
 def test_malformed_queries_get_formerr(responder: Answerer, wire: bytes) -> None:
     """FORMERR, never silence and never an answer."""
     got = raw(responder, wire)
     assert got is not None
     assert dns.message.from_wire(got).rcode() == dns.rcode.FORMERR
+
+
+@pytest.mark.parametrize("options", [b"\0\x64\0", b"\0\x64\xff\xff", b"\0\x03\0\0\0"], ids=["header", "huge", "spare"])
+def test_options_that_end_too_early_are_formerr(responder: Answerer, options: bytes) -> None:
+    """The OPT record itself was understood, so the answer has one (RFC 6891, 7)."""
+    opt = b"\0\0\x29\4\xd0\0\0\0\0" + struct.pack("!H", len(options)) + options
+    got = raw(responder, header(0, 1, 0, 0, 1) + QUESTION + opt)
+    assert got is not None
+    answer = dns.message.from_wire(got)
+    assert (answer.rcode(), answer.edns, len(answer.question)) == (dns.rcode.FORMERR, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +222,17 @@ def test_slash_0_asks_not_to_use_the_client(ask: Ask) -> None:
         assert data(answer) == data(ask(CHAT, source=source))
 
 
+@pytest.mark.parametrize("subnet", [b"\0\0\0\0", b"\0\1\0\0", b"\0\2\0\0"], ids=["family 0", "IPv4", "IPv6"])
+def test_slash_0_of_any_family_comes_back_as_it_was_sent(responder: Answerer, subnet: bytes) -> None:
+    """RFC 7871, 7.1.2; some clients leave the family out as well. dnspython does not read that: bytes are compared."""
+    opt = b"\0\0\x29\4\xd0\0\0\0\0\0\x08" + b"\0\x08\0\4" + subnet
+    got = raw(responder, header(0, 1, 0, 0, 1) + QUESTION + opt)
+    plain = raw(responder, header(0, 1, 0, 0, 0) + QUESTION)
+    assert got is not None
+    assert plain is not None
+    assert got[12:] == plain[12:] + opt
+
+
 @pytest.mark.parametrize(
     "subnet",
     [
@@ -258,6 +300,7 @@ def test_a_cookie_is_answered_and_recognised(responder: Answerer, view: FakeView
     view.clock_ms += 1_900_000
     renewed, valid = exchange(whole)
     assert valid
+    assert renewed[:8] == CLIENT_COOKIE
     assert renewed != whole
     view.clock_ms += 1_800_000
     assert exchange(whole)[1] is False
@@ -274,6 +317,60 @@ def test_another_replica_recognises_our_cookie(responder: Answerer) -> None:
     other = Answerer(FakeView()).answer(again.to_wire(), SOURCE, "udp")
     assert other is not None
     assert other.cookie_valid
+
+
+def test_a_cookie_that_is_not_ours_gets_one_that_is(responder: Answerer, view: FakeView) -> None:
+    """RFC 7873, 5.2.4: another server's, a forged one, one from the future: answered in full, with a right one."""
+
+    def exchange(shown: bytes) -> tuple[bytes, bool]:
+        query = dns.message.make_query(CHAT, "A", use_edns=0, options=[cookie(shown)])
+        answer = responder.answer(query.to_wire(), SOURCE, "udp")
+        assert answer is not None
+        message = dns.message.from_wire(answer.wire)
+        assert data(message)
+        return cookie_of(message), answer.cookie_valid
+
+    right, _ = exchange(CLIENT_COOKIE)
+    view.clock_ms += 3_600_000
+    ahead, _ = exchange(CLIENT_COOKIE)
+    view.clock_ms -= 3_600_000
+    for shown in (CLIENT_COOKIE + bytes(8), CLIENT_COOKIE + bytes(16), CLIENT_COOKIE + bytes(32), ahead):
+        assert exchange(shown) == (right, False)
+    assert exchange(right) == (right, True)
+
+
+def test_cookies_rotate_with_the_key_ring() -> None:
+    """One made under the last key holds while the ring has it and no longer; new ones are made under the new. On the
+    hot path too."""
+    view = FakeView()
+    old, new = ("k1", KEYRING.keys["k1"]), ("k2", bytes(32))
+    responder = Responder(view, limits=Limits(responses_per_s=1, slip=1))
+
+    def exchange(shown: bytes) -> tuple[bytes, bool]:
+        """The cookie that comes back; whether the one shown lifted the limit, each time it was shown."""
+        query = dns.message.make_query(CHAT, "A", use_edns=0, options=[cookie(shown)]).to_wire()
+        seen = set()
+        for _ in range(4):
+            wire = served(responder, query, SOURCE)[0]
+            assert wire is not None
+            message = dns.message.from_wire(wire)
+            seen.add((cookie_of(message), not message.flags & dns.flags.TC))
+        (one,) = seen
+        return one
+
+    def turn_to(ring: KeyRing, epoch: int) -> None:
+        view.table = RoutingTable(plan(epoch=epoch), view.policy, ring)
+
+    served(responder, dns.message.make_query(CHAT, "A").to_wire(), SOURCE)
+    first, _ = exchange(CLIENT_COOKIE)
+    assert exchange(first) == (first, True)
+    turn_to(KeyRing("k2", dict((old, new))), 1842)
+    assert exchange(first) == (first, True)
+    second, _ = exchange(CLIENT_COOKIE)
+    assert second != first
+    turn_to(KeyRing("k2", dict((new,))), 1843)
+    assert exchange(first) == (second, False)
+    assert exchange(second) == (second, True)
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 9, 15, 41, 60])
@@ -317,7 +414,7 @@ def test_an_answer_that_does_not_fit_is_cut_at_the_question() -> None:
         assert answer is not None
         return dns.message.from_wire(answer.wire)
 
-    for cut in (ask("udp"), ask("udp", use_edns=0, payload=600)):
+    for cut in (ask("udp"), ask("udp", use_edns=0, payload=600), ask("udp", use_edns=0, payload=0)):
         assert cut.flags & dns.flags.TC
         assert cut.question
         assert not cut.answer
@@ -326,6 +423,19 @@ def test_an_answer_that_does_not_fit_is_cut_at_the_question() -> None:
     whole = ask("udp", use_edns=0, payload=4096)
     assert len(data(whole)) == 6
     assert not whole.flags & dns.flags.TC
+
+
+@pytest.mark.parametrize("payload", [0, 100, 511, 512])
+def test_a_size_below_512_counts_as_512(payload: int) -> None:
+    """RFC 6891, 6.2.3. Over the hot path as well."""
+    names = {"long": DnsName("open", MODEL, txt=("x" * 250,))}
+    responder = Responder(FakeView(policy(dns={APEX: zone(names=names)})), limits=Limits(responses_per_s=0))
+    query = dns.message.make_query(f"long.{APEX}", "TXT", use_edns=0, payload=payload).to_wire()
+    for _ in range(2):
+        wire, _ = served(responder, query, SOURCE)
+        assert wire is not None
+        assert 300 < len(wire) <= 512
+        assert len(data(dns.message.from_wire(wire))) == 2
 
 
 def test_glue_that_does_not_fit_is_left_out_without_a_flag() -> None:
