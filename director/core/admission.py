@@ -59,7 +59,10 @@ def _admit_model(rooms: Sequence[Room], flows: Sequence[Flow], settings: Planner
     settle(rooms, flows, "relief")
     for room in rooms:
         room.free = _to_ceiling(room, settings)
-    settle(rooms, [flow for flow in flows if flow.share_overload], "overload")
+    sharing = [flow for flow in flows if flow.share_overload]
+    for flow in sharing:
+        flow.demand *= flow.share_overload
+    settle(rooms, sharing, "overload")
 
 
 def _offer_home(flow: Flow) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from director.core import capacity
+from director.core.grain import grained
 from director.core.observations import OperatorSetting
 from director.core.plan import DeploymentPlan, Freshness, OperatorMark, RegionPlan
 from director.core.policy import Policy
@@ -60,7 +61,7 @@ def _service_ms(memory: DeploymentMemory, medians: Mapping[str, float], prompt_m
     It grows with the prompt. Where a region's own clients send longer ones than elsewhere its time is theirs and not
     its engines', and as nearness it would move them, take their prompts along, and move them back.
     """
-    median_ms = medians.get(memory.model, 0.0)
+    median_ms = medians.get(memory.key.model, 0.0)
     own = memory.mix.prompt_mean
     comparable = not own or not prompt_median or 1.0 / PROMPTS_APART <= own / prompt_median <= PROMPTS_APART
     return memory.service_ms.published if memory.service_ms.known and comparable else median_ms
@@ -79,24 +80,24 @@ def _own_rate(memory: DeploymentMemory) -> float | None:
 def _plan_one(memory: DeploymentMemory, policy: Policy, rate_median: float | None, service_ms: float) -> DeploymentPlan:
     report = memory.report
     rate, source = capacity.rate_per_slot(memory.rate_per_slot, report, rate_median)
-    region = policy.regions[memory.region]
-    ceiling = region.capacity_max.get(memory.model, float("inf"))
+    region = policy.regions[memory.key.region]
+    ceiling = region.capacity_max.get(memory.key.model, float("inf"))
     able = min(ceiling, capacity.slots(report) * rate) if report.state == "serving" else 0.0
     # What it sustains when well: a deployment that is down keeps its last good figure, and with it its home share.
     well = able if able > 0 else min(ceiling, memory.capacity_well)
     return DeploymentPlan(
-        region=memory.region,
-        model=memory.model,
-        version=memory.version,
+        region=memory.key.region,
+        model=memory.key.model,
+        version=memory.key.version,
         state=report.state,
         ready_replicas=report.replicas.ready,
         adapters_loaded=report.adapters.loaded,
         adapters_loadable=report.adapters.loadable,
-        service_ms=round(service_ms, 1),
-        capacity_tokens_per_s=round(able * memory.quality, 1),
-        capacity_well_tokens_per_s=round(well, 1),
+        service_ms=grained(service_ms, 10),
+        capacity_tokens_per_s=grained(able * memory.quality, 10),
+        capacity_well_tokens_per_s=grained(well, 10),
         capacity_source=source,
-        quality=round(memory.quality, 4),
+        quality=grained(memory.quality, 10_000),
         trim=memory.trim_published,
         breaker=memory.breaker.state,
         breaker_until_ms=memory.breaker.until_ms if memory.breaker.state == "open" else None,

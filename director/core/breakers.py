@@ -9,7 +9,6 @@ from msgspec import structs
 from director.core import breaker, quality, witnesses
 from director.core.breaker import Seen
 from director.core.observations import Observations
-from director.core.plan import DeploymentKey
 from director.core.policy import Policy
 from director.core.state import DeploymentMemory
 
@@ -32,12 +31,12 @@ def turn(
     for memory in memories:
         m = _pressed(memory, throttled[memory.key], now_ms) if memory.key in throttled else memory
         words = []
-        if m.region in reported:
-            own = witnesses.from_report(m.report, spans.get(m.region, 5.0))
+        if m.key.region in reported:
+            own = witnesses.from_report(m.report, spans.get(m.key.region, 5.0))
             if own is not None:
                 words.append(own)
         words += outcomes.get(m.key, ())
-        words += probes.get(m.region, ())
+        words += probes.get(m.key.region, ())
         moved, quality_now = m.breaker, _quality(m, policy, now_ms)
         if not (breaker.is_calm(moved) and all(word.failures <= 0 for word in words)):
             moved = breaker.observe(moved, words, settings, "/".join(m.key), now_ms)
@@ -93,7 +92,7 @@ def _open(out: list[DeploymentMemory], seen: Sequence[Sequence[Seen]], policy: P
 
 
 def _quality(memory: DeploymentMemory, policy: Policy, now_ms: int) -> float:
-    model = policy.models.get(memory.model)
+    model = policy.models.get(memory.key.model)
     if model is None:
         return 1.0
     return quality.quality(

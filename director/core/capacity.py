@@ -15,7 +15,7 @@ such balance; that start-up is measured by the plain sums, and forgotten when it
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
 
@@ -132,7 +132,7 @@ def _turned_over(ended_per_s: float | None, running: float | None, dt_s: float) 
     return ended_per_s * dt_s / max(1.0, running)
 
 
-class Learnt(NamedTuple):
+class Learnt(Struct, frozen=True, gc=False):
     """What is known of a deployment's rate."""
 
     rate: Tracker
@@ -151,7 +151,7 @@ def learn(
     known: Learnt, report: DeploymentReport, dt_s: float, home_target: float, foreseen: Filling = UNKNOWN
 ) -> Learnt:
     """Take one report into what is known of the deployment's rate. `foreseen`: how it should have filled meanwhile."""
-    rate, curve, mix = known
+    rate, curve, mix = known.rate, known.curve, known.mix
     part, done, available = occupancy(report), report.completed, slots(report)
     following = follow_mix(mix, report, dt_s)
     if part is None or done is None or done.generation_tokens_per_s is None or available <= 0.0:

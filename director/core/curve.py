@@ -23,7 +23,6 @@ arrival (see `capacity`).
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -71,7 +70,7 @@ class Curve(Struct, frozen=True, array_like=True, gc=False):
     """Intervals in a row that taught nothing."""
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True, gc=False):
     """A report seen through the curve. `rate`: generated tokens/s per slot at the target; None: it says nothing."""
 
     curve: Curve

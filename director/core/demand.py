@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe, weight
 from director.core.observations import DemandSample
@@ -172,7 +172,7 @@ def _gap(noise: float, kappa: float, span_s: float) -> float:
     return max(KAPPA_STEP, KAPPA_SIGMAS * sqrt(noise * a / (2.0 - a)))
 
 
-class Counted(NamedTuple):
+class Counted(Struct, frozen=True, gc=False):
     """Arrivals and decisions of one deployment, tokens/s."""
 
     arrived: float

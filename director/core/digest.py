@@ -43,8 +43,9 @@ def take_report(
         if not unbroken:
             # How full the engines were before a silence says nothing of this interval.
             memory = structs.replace(memory, curve=forget_last(memory.curve))
-        memory = _take_deployment(memory, deployment, received.received_at_ms, span_s, policy)
-        out.append(correct(memory, _arrived(memory, unbroken), span_s))
+        ratios = quality.ratios(deployment)
+        memory = _take_deployment(memory, deployment, ratios, received.received_at_ms, span_s, policy)
+        out.append(correct(memory, _arrived(memory, ratios) if unbroken else None, span_s))
     return out
 
 
@@ -88,7 +89,12 @@ def _newcomer(
 
 
 def _take_deployment(
-    memory: DeploymentMemory, report: DeploymentReport, at_ms: int, span_s: float, policy: Policy
+    memory: DeploymentMemory,
+    report: DeploymentReport,
+    ratios: quality.Ratios,
+    at_ms: int,
+    span_s: float,
+    policy: Policy,
 ) -> DeploymentMemory:
     used = capacity.utilisation(report)
     known = capacity.Learnt(memory.rate_per_slot, memory.curve, memory.mix)
@@ -96,7 +102,7 @@ def _take_deployment(
         # A figure that keeps everybody out could never be disproved.
         known = capacity.Learnt(Tracker(), Curve(), memory.mix)
     learnt = capacity.learn(known, report, span_s, policy.planner.home_target, memory.filling)
-    failed, throttled = quality.ratios(report)
+    failed, throttled = ratios
     return structs.replace(
         memory,
         report=report,
@@ -113,11 +119,11 @@ def _take_deployment(
     )
 
 
-def _arrived(memory: DeploymentMemory, unbroken: bool) -> float | None:
-    """Arrivals that may be held against decisions, tokens/s: not those after a silence, nor of who turns many away."""
+def _arrived(memory: DeploymentMemory, ratios: quality.Ratios) -> float | None:
+    """Arrivals that may be held against decisions, tokens/s: not of who turns many away."""
     arrived = memory.report.arrived
-    failed, throttled = quality.ratios(memory.report)
-    if not unbroken or arrived is None or memory.breaker.state != "closed":
+    failed, throttled = ratios
+    if arrived is None or memory.breaker.state != "closed":
         return None
     return None if (failed or 0.0) + (throttled or 0.0) > TURNED_AWAY_MAX else arrived.tokens_per_s
 

@@ -53,7 +53,9 @@ def life_s(report: DeploymentReport) -> float:
     """How long a request stays: running ÷ completed requests per second."""
     completed = report.completed.requests_per_s if report.completed is not None else None
     life = report.running / completed if report.running and completed else LIFE_S_UNKNOWN
-    return min(LIFE_S_MAX, max(LIFE_S_MIN, life))
+    if life < LIFE_S_MIN:
+        return LIFE_S_MIN
+    return life if life < LIFE_S_MAX else LIFE_S_MAX
 
 
 def reported(filling: Filling, utilisation: float | None) -> Filling:
@@ -70,7 +72,7 @@ def moved_on(filling: Filling, sent: float, capacity: float, life_s: float, dt_s
     """After `dt_s` in which `sent` tokens/s came, against a capacity of so many, and stayed for `life_s`."""
     if not filling.known or capacity <= 0.0:
         return filling
-    towards = min(SENT_MAX, sent / capacity)
+    towards = sent / capacity if sent < SENT_MAX * capacity else SENT_MAX
     now = filling.now + (towards - filling.now) * weight(dt_s, life_s)
-    mean = (min(1.0, filling.now) + min(1.0, now)) / 2.0
+    mean = ((filling.now if filling.now < 1.0 else 1.0) + (now if now < 1.0 else 1.0)) / 2.0
     return Filling(now, filling.first, filling.sum + mean * dt_s, filling.span_s + dt_s)

@@ -1,4 +1,8 @@
-"""Lining up a tick's admissions: a room for each deployment, a flow for each route that has demand."""
+"""Lining up a tick's admissions: a room for each deployment, a flow for all routes that rank the same regions alike.
+
+Tenants differ mostly in name. Whatever is taken is taken as a fraction, so routes with the same reach and the same
+spread get the same fractions in every round, and are one flow: what a step costs goes by how differently routes rank.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def rooms(
     """One room a deployment. Under static every region is equally unknown, so staleness forbids nobody guests."""
     out = {}
     for memory, deployment in zip(memories, deployments, strict=True):
-        region = regions[memory.region]
+        region = regions[memory.key.region]
         half_open = memory.breaker.state == "half_open"
         capacity = deployment.capacity_tokens_per_s * deployment.trim
         life_s = filling.life_s(memory.report)
@@ -76,7 +80,7 @@ def flows(
     policy: Policy,
     memo: Memo,
 ) -> list[Flow]:
-    """One flow for each route with demand that the policy still knows and somebody serves.
+    """The demand of routes that the policy still knows and somebody serves.
 
     `here` and `deployments` are in the same order, and so are a model's seats and its deployments in the index.
     """
@@ -88,20 +92,30 @@ def flows(
         for room, share_max in zip(seats[name], model.share_max, strict=True):
             room.share_max = share_max
     reaches: dict[RouteKey, Reach] = {}
-    out = []
+    found: dict[tuple[Reach, float], Flow] = {}
     for memory in routes:
         key, demand = memory.route, memory.new.published
         known = key.tenant in policy.tenants and key.model in policy.models
         if demand < DEMAND_MIN_TOKENS_PER_S or not known or key.model not in index.models:
             continue
         reach = reaches[key] = index.reach(key, memo.reaches.get(key))
-        seated = seats[key.model]
-        seated = [seated[i] for i in reach.order]
         spread_ms = objective(policy, key).spread_ms
-        well = [room.capacity_well for room in seated]
-        lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
-        share_overload = policy.tenants[key.tenant].on_overload == "share"
+        flow = found.get((reach, spread_ms))
+        if flow is None:
+            seated = seats[key.model]
+            flow = found[reach, spread_ms] = _empty(reach, [seated[i] for i in reach.order], spread_ms)
         now = memory.new.fast if memory.new.fast < FALLEN * demand else demand
-        out.append(Flow(demand, len(reach.order) == 1, share_overload, lane, seated, now))
+        flow.demand += demand
+        flow.demand_now += now
+        if policy.tenants[key.tenant].on_overload == "share":
+            flow.share_overload += now
     memo.reaches = reaches
-    return out
+    for flow in found.values():
+        flow.share_overload = flow.share_overload / flow.demand_now if flow.demand_now > 0.0 else 0.0
+    return list(found.values())
+
+
+def _empty(reach: Reach, rooms: list[Room], spread_ms: float) -> Flow:
+    well = [room.capacity_well for room in rooms]
+    lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
+    return Flow(0.0, len(rooms) == 1, 0.0, lane, rooms, 0.0)

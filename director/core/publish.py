@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from director.core.grain import grained
 from director.core.plan import DeploymentPlan, Plan, RegionPlan
 from director.core.room import Room
 
@@ -19,16 +20,16 @@ def with_admissions(deployment: DeploymentPlan, room: Room) -> DeploymentPlan:
     """A deployment's published inputs and its room's admissions."""
     return structs.replace(
         deployment,
-        offered_tokens_per_s=round(room.offered, 1),
-        captive_tokens_per_s=round(room.captive, 1),
-        pinned_tokens_per_s=round(room.pinned, 1),
-        headroom_tokens_per_s=round(room.headroom, 1),
-        admit_captive=round(room.admit_captive, 4),
-        admit_home=round(room.admit_home, 4),
+        offered_tokens_per_s=grained(room.offered, 10),
+        captive_tokens_per_s=grained(room.captive, 10),
+        pinned_tokens_per_s=grained(room.pinned, 10),
+        headroom_tokens_per_s=grained(room.headroom, 10),
+        admit_captive=grained(room.admit_captive, 10_000),
+        admit_home=grained(room.admit_home, 10_000),
         admit_overflow=room.admit_overflow,
         admit_relief=room.admit_relief,
         admit_overload=room.admit_overload,
-        release=round(room.release, 4),
+        release=grained(room.release, 10_000),
     )
 
 

@@ -16,7 +16,11 @@ QUALITY_STEP = 0.05
 """Changes smaller than this are not published, but for the way back to exactly 1."""
 
 
-def ratios(report: DeploymentReport) -> tuple[float | None, float | None]:
+Ratios = tuple[float | None, float | None]
+"""Failed and throttled requests."""
+
+
+def ratios(report: DeploymentReport) -> Ratios:
     """Failed and throttled requests ÷ requests that ended or were turned away, in this report; None without samples."""
     errors = report.errors_per_s
     if errors is None:

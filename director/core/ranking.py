@@ -28,6 +28,10 @@ RANKINGS_MAX = 50_000
 """Adapters come from requests: a bound, so that made-up ones fill no memory."""
 
 
+RankedBy = tuple[str, str, str | None]
+"""Client zone, objective, adapter."""
+
+
 class Reach:
     """A route's lasting candidates, nearest first: positions in the model's deployments, and how near they are."""
 
@@ -49,6 +53,7 @@ class ModelIndex:
         "deployments",
         "lasting",
         "rankings",
+        "reaches",
         "share_max",
         "stamp",
         "versions",
@@ -70,9 +75,13 @@ class ModelIndex:
         )
         same = previous is not None and previous._signature == self._signature
         self.stamp: object = previous.stamp if same and previous is not None else object()
-        self.rankings: dict[tuple[str, str, str | None], list[tuple[float, int]]] = (
+        self.rankings: dict[RankedBy, list[tuple[float, int]]] = (
             previous.rankings if same and previous is not None else {}
         )
+        self.reaches: dict[tuple[RankedBy, str, frozenset[str]], Reach] = (
+            previous.reaches if same and previous is not None else {}
+        )
+        """By version and permitted regions: routes that differ in nothing else share one."""
 
     @property
     def eligible(self) -> tuple[bool, ...]:
@@ -131,8 +140,18 @@ class PlanIndex:
             return Reach((), (), None)
         if known is not None and known.stamp is model.stamp:
             return known
-        permitted = self._permitted(key)
-        ranking = self._ranking(model, key)
+        name = self.policy.tenants[key.tenant].objective or self.policy.models[key.model].objective
+        ranked_by, permitted = (key.client_zone, name, key.adapter), self._permitted(key)
+        found = model.reaches.get((ranked_by, key.version, permitted))
+        if found is None:
+            if len(model.reaches) >= RANKINGS_MAX:
+                model.reaches.clear()
+            found = model.reaches[ranked_by, key.version, permitted] = self._chosen(model, key, ranked_by, permitted)
+        return found
+
+    def _chosen(self, model: ModelIndex, key: RouteKey, ranked_by: RankedBy, permitted: frozenset[str]) -> Reach:
+        """Those of the ranking that the route may use."""
+        ranking = self._ranking(model, key, ranked_by)
         if key.version == "*":
             chosen = [
                 pair for pair in ranking if model.deployments[pair[1]].region in permitted and model.lasting[pair[1]]
@@ -165,10 +184,8 @@ class PlanIndex:
         candidate = Candidate(name, self.policy.regions[name], observed, None, 0.0)
         return all(reject(candidate, route) is None for reject in BY_RULE)
 
-    def _ranking(self, model: ModelIndex, key: RouteKey) -> list[tuple[float, int]]:
+    def _ranking(self, model: ModelIndex, key: RouteKey, ranked_by: RankedBy) -> list[tuple[float, int]]:
         """(near_ms, position) of the deployments within reach of this zone, with the adapter at hand, nearest first."""
-        name = self.policy.tenants[key.tenant].objective or self.policy.models[key.model].objective
-        ranked_by = (key.client_zone, name, key.adapter)
         found = model.rankings.get(ranked_by)
         if found is None:
             if len(model.rankings) >= RANKINGS_MAX:

@@ -1,4 +1,4 @@
-"""Where demand meets capacity for one tick: a room is a deployment, a flow is a route."""
+"""Where demand meets capacity for one tick: a room is a deployment, a flow is what routes ask for."""
 
 from __future__ import annotations
 
@@ -64,12 +64,15 @@ class Room(Struct):
 
 
 class Flow(Struct):
-    """One route's demand on its way to somewhere. `rooms` stand by position in the lane, nearest first."""
+    """Demand on its way to somewhere, of all routes that rank the same regions alike: whatever happens to one happens
+    to all. `rooms` stand by position in the lane, nearest first.
+    """
 
     demand: float
     """New demand, estimated tokens/s."""
     captive: bool
-    share_overload: bool
+    share_overload: float
+    """The part of what is still wanted whose tenants would rather overload a region than be refused."""
     lane: Lane
     rooms: list[Room]
     demand_now: float = inf

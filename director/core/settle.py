@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from director.core.grain import grained
 from director.core.room import Flow, Room
 from director.core.rounds import NOTHING, ROUNDS_MAX, Stage
 
@@ -60,7 +61,7 @@ def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
     last = 1.0 if open_still else 0.0
     if not history:
         return (last,)
-    out = [round(ratio, 6) for ratio in history]
+    out = [grained(ratio, 1_000_000) for ratio in history]
     out.append(last)
     while len(out) > 1 and out[-1] == out[-2]:
         out.pop()
@@ -144,7 +145,8 @@ class _Wanting:
             if took > 0.0:
                 given[position] = given.get(position, 0.0) + took
                 tokens = demand * took * room.kappa
-                room.free = room.free - tokens if room.free > tokens else 0.0
+                # What is left of a room that was filled is rounding, and no room.
+                room.free = rest if (rest := room.free - tokens) > NOTHING * room.capacity else 0.0
                 room.taken += tokens
                 taken += took
             if room.ratio >= 1.0 and took >= whole - NOTHING:

@@ -110,6 +110,18 @@ def test_nobody_is_filled_beyond_what_their_stage_allows(fleet: tuple[list[Room]
 
 @settings(max_examples=300, deadline=None)
 @given(fleet=fleets())
+def test_who_is_full_stays_closed(fleet: tuple[list[Room], list[Flow]]) -> None:
+    """After a round that took only a part nothing more is taken: what rounding leaves of a room does not open it."""
+    rooms, flows = fleet
+    run(rooms, flows)
+    for room in rooms:
+        for ratios in (room.admit_overflow, room.admit_relief, room.admit_overload):
+            partial = next((i for i, ratio in enumerate(ratios) if ratio < 1.0), len(ratios))
+            assert not any(ratios[partial + 1 :])
+
+
+@settings(max_examples=300, deadline=None)
+@given(fleet=fleets())
 def test_nothing_is_refused_while_a_permitted_region_has_headroom(fleet: tuple[list[Room], list[Flow]]) -> None:
     """A sharing route is refused only when every region that it may use is at the ceiling, on trial, or has none."""
     rooms, flows = fleet
