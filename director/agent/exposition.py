@@ -7,6 +7,7 @@ where somebody wants the series, one `float()`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,12 @@ Labels = Mapping[str, str]
 
 MEMO_SERIES_MAX = 200_000
 """Distinct series texts remembered. A label with a client's identity in it must not grow the agent without end."""
+
+MEMO_CHARACTERS_MAX = 50_000_000
+"""Of all remembered texts together: a label may also be long."""
+
+_BEFORE_EXEMPLAR = re.compile(r'((?:[^"#]|"(?:[^"\\]|\\.)*")*) # ')
+"""OpenMetrics writes `series value # {labels} value`. A `#` between a label's quotes is the label's own."""
 
 
 class NotUnderstood(Exception):
@@ -48,18 +55,27 @@ class ExpositionParser:
     def __init__(self, wanted: frozenset[str]) -> None:
         self._wanted = wanted
         self._memo: dict[str, tuple[str, Labels] | None] = {}
+        self._memo_characters = 0
+        self._distinct: dict[tuple[str, frozenset[tuple[str, str]]], tuple[str, Labels]] = {}
+        """The one object for all spellings of a series, so that a repeat is seen by identity."""
 
     def parse(self, text: str) -> Dump:
-        """Raises `NotUnderstood` where the text is plainly something else (HTML, JSON)."""
+        """Raises `NotUnderstood` where the text is plainly something else (HTML, JSON).
+
+        Of a series that stands there twice the first is taken, as Prometheus does: a figure is never counted double.
+        """
         _refuse_other_formats(text)
         dump = Dump()
         memo = self._memo
         samples = dump.samples
+        taken: set[int] = set()
         lines = 0
         for line in text.split("\n"):
             if not line or line[0] == "#":
                 continue
             lines += 1
+            if " # " in line and (plain := _BEFORE_EXEMPLAR.match(line)):
+                line = plain[1]
             end = line.rfind("}") + 1 or line.find(" ")
             if end <= 0:
                 dump.malformed += 1
@@ -83,6 +99,9 @@ class ExpositionParser:
                     dump.malformed += 1
                     continue
                 value = value_or_none
+            if id(known) in taken:
+                continue
+            taken.add(id(known))
             name, labels = known
             samples.setdefault(name, []).append(Sample(labels, value))
         dump.lines = lines
@@ -93,10 +112,16 @@ class ExpositionParser:
         name = name.strip()
         if not name or " " in name:
             raise ValueError(series)
-        known = (name, parse_labels(rest[:-1]) if brace else {}) if name in self._wanted else None
-        if len(self._memo) >= MEMO_SERIES_MAX:
+        if len(self._memo) >= MEMO_SERIES_MAX or self._memo_characters > MEMO_CHARACTERS_MAX:
             self._memo.clear()
+            self._distinct.clear()
+            self._memo_characters = 0
+        known = None
+        if name in self._wanted:
+            labels = parse_labels(rest[:-1]) if brace else {}
+            known = self._distinct.setdefault((name, frozenset(labels.items())), (name, labels))
         self._memo[series] = known
+        self._memo_characters += len(series)
         return known
 
 
@@ -128,7 +153,7 @@ def _unescape(text: str) -> str:
 
 
 def _value_before_timestamp(text: str) -> float | None:
-    """`value timestamp` or `value # exemplar`: the value alone."""
+    """`value timestamp`: the value alone."""
     parts = text.split()
     try:
         return float(parts[0])

@@ -2,7 +2,8 @@
 
 A restarted engine counts from 0 again. Whichever of its counters fell gives it away, and then all of them are taken to
 have begun at 0 within the interval: a rate is never negative, and errors never outnumber the requests of another life.
-An engine first seen, or seen again after a long silence, has no rate until its second scrape.
+An engine first seen, or seen again after a long silence, has no rate until its second scrape. A counter that is
+missing or not a number in one scrape goes on, in the next, from where it was.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from statistics import fmean
 from msgspec import Struct, field
 
 from director.agent.histogram import grown, summed
-from director.agent.reading import CumulativeBuckets, Reading
+from director.agent.reading import Counted, CumulativeBuckets, Reading
 
 RATE_WINDOW_S = 10.0
 """Rates are means over this long: two reports' worth, so that a scrape's place within the interval does not show."""
@@ -45,6 +46,17 @@ class Rates(Struct, frozen=True):
     """Mean of what the engine said of itself."""
 
 
+class _Life(Struct, frozen=True):
+    """A process at one scrape."""
+
+    counted: Counted
+    started_at_s: float | None = None
+
+    def with_what_is_missing_of(self, last: _Life) -> _Life:
+        counters = last.counted.counters | self.counted.counters
+        return _Life(Counted(counters, self.counted.ttft_buckets or last.counted.ttft_buckets), self.started_at_s)
+
+
 class History:
     """Feed it a target's readings of one served model, in order, with a monotonic clock's seconds."""
 
@@ -52,29 +64,39 @@ class History:
         self._rate_window_s = rate_window_s
         self._latency_window_s = latency_window_s
         self._points: deque[_Point] = deque()
-        self._last: Reading | None = None
+        self._last: dict[str, _Life] = {}
+        """What each process last said: one, by no name, unless a reading tells several apart."""
         self.resets = 0
 
     def add(self, reading: Reading, at_s: float) -> None:
         if self._points and at_s - self._points[-1].at_s > SILENCE_S_MAX:
             self._points.clear()
-            self._last = None
-        last, self._last = self._last, reading
-        if last is None:
-            self._points.append(_point(reading, at_s, dict.fromkeys(reading.counters, 0.0), None))
-            return
-        reset = has_reset(last, reading)
-        self.resets += reset
-        totals = dict(self._points[-1].totals)
-        for name, value in reading.counters.items():
-            before = 0.0 if reset else last.counters.get(name, 0.0)
-            totals[name] = totals.get(name, 0.0) + max(0.0, value - before)
-        ttft = None
-        if reading.ttft_buckets is not None:
-            ttft = grown(reading.ttft_buckets, None if reset else last.ttft_buckets or ())
-        self._points.append(_point(reading, at_s, totals, ttft))
+            self._last.clear()
+        totals = dict(self._points[-1].totals) if self._points else {}
+        totals |= {name: 0.0 for name in reading.counters if name not in totals}
+        lives = _lives(reading)
+        self._last = {process: last for process, last in self._last.items() if process in lives}
+        ttft = [self._advance(process, life, totals) for process, life in lives.items()]
+        known = [part for part in ttft if part is not None]
+        self._points.append(_point(reading, at_s, totals, summed(known) if known else None))
         while len(self._points) > 2 and self._points[1].at_s < at_s - max(self._rate_window_s, self._latency_window_s):
             self._points.popleft()
+
+    def _advance(self, process: str, life: _Life, totals: dict[str, float]) -> CumulativeBuckets | None:
+        """Adds to `totals` what a process counted since it was last heard; the first-token times it observed."""
+        last = self._last.get(process)
+        if last is None:
+            self._last[process] = life
+            return None
+        reset = has_reset(last, life)
+        self.resets += reset
+        for name, value in life.counted.counters.items():
+            before = 0.0 if reset else last.counted.counters.get(name, 0.0)
+            totals[name] += max(0.0, value - before)
+        self._last[process] = life if reset else life.with_what_is_missing_of(last)
+        if life.counted.ttft_buckets is None:
+            return None
+        return grown(life.counted.ttft_buckets, None if reset else last.counted.ttft_buckets or ())
 
     def rates(self) -> Rates | None:
         """None until the second scrape."""
@@ -125,12 +147,21 @@ def _growth(before: float | None, after: float | None, span_s: float) -> float |
     return None if before is None or after is None else (after - before) / span_s
 
 
-def has_reset(before: Reading, after: Reading) -> bool:
+def _lives(reading: Reading) -> dict[str, _Life]:
+    """The start time of a dump that gathers several processes is that of whoever gathers them."""
+    if reading.processes:
+        return {process: _Life(counted) for process, counted in reading.processes.items()}
+    return {"": _Life(Counted(reading.counters, reading.ttft_buckets), reading.started_at_s)}
+
+
+def has_reset(before: _Life, after: _Life) -> bool:
     """Another process answered: it says so by its start time, or a counter or a bucket fell."""
     if before.started_at_s is not None and after.started_at_s is not None:
         return abs(before.started_at_s - after.started_at_s) > 1.0
-    if any(after.counters.get(name, value) < value for name, value in before.counters.items()):
+    counters = after.counted.counters
+    if any(counters.get(name, value) < value for name, value in before.counted.counters.items()):
         return True
-    total_before = before.ttft_buckets[-1][1] if before.ttft_buckets else 0.0
-    total_after = after.ttft_buckets[-1][1] if after.ttft_buckets else total_before
+    buckets_before, buckets_after = before.counted.ttft_buckets, after.counted.ttft_buckets
+    total_before = buckets_before[-1][1] if buckets_before else 0.0
+    total_after = buckets_after[-1][1] if buckets_after else total_before
     return total_after < total_before

@@ -2,7 +2,8 @@
 
 One query returns the engine's own series with their own timestamps; grouped by instance they are the dumps that a
 direct scrape would have brought, so every reader and every rule about resets holds for them too. Rates come from the
-times Prometheus scraped at, not from when it was asked.
+times Prometheus scraped at, not from when it was asked. An instance that two jobs scrape (a ServiceMonitor and a
+PodMonitor, as it happens) is one replica, whose load is not twice there: one job speaks for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ STALE_S = 75.0
 class _Series(Struct, frozen=True):
     metric: dict[str, str]
     values: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def instance(self) -> str:
+        return self.metric.get("instance", "")
+
+    @property
+    def job(self) -> str:
+        return self.metric.get("job", "")
 
 
 class _Data(Struct, frozen=True):
@@ -65,24 +74,36 @@ def read_reply(text: str) -> dict[str, InstanceDump]:
         raise NotUnderstood(f"did not answer as Prometheus' HTTP API does: {error}") from error
     if reply.status != "success":
         raise NotUnderstood(f"refused the query: {reply.error}")
+    told = _one_job_each([series for series in reply.data.result if series.values])
     newest: dict[str, float] = {}
-    for series in reply.data.result:
-        if series.values:
-            instance = series.metric.get("instance", "")
-            newest[instance] = max(newest.get(instance, 0.0), series.values[-1][0])
+    for series in told:
+        newest[series.instance] = max(newest.get(series.instance, 0.0), series.values[-1][0])
     dumps = {instance: InstanceDump(Dump(), at_unix_s) for instance, at_unix_s in newest.items()}
-    for series in reply.data.result:
-        _take(series, dumps)
+    for series in told:
+        _take(series, dumps[series.instance])
     return dumps
 
 
-def _take(series: _Series, dumps: dict[str, InstanceDump]) -> None:
+def _one_job_each(told: list[_Series]) -> list[_Series]:
+    """Of each instance the series of one job: of those whose scrapes go on, the one that says most."""
+    jobs: dict[str, dict[str, list[float]]] = {}
+    for series in told:
+        jobs.setdefault(series.instance, {}).setdefault(series.job, []).append(series.values[-1][0])
+    speaking = {instance: _says_most(of_instance) for instance, of_instance in jobs.items()}
+    return [series for series in told if series.job == speaking[series.instance]]
+
+
+def _says_most(jobs: dict[str, list[float]]) -> str:
+    """Of (job → times of its series' last samples); the first by name where they say as much."""
+    newest_unix_s = max(max(times) for times in jobs.values())
+    going_on = {job: times for job, times in jobs.items() if newest_unix_s - max(times) <= STALE_S}
+    return min(going_on, key=lambda job: (-len(going_on[job]), job))
+
+
+def _take(series: _Series, into: InstanceDump) -> None:
     """A series that was not in its instance's last scrape is history: the engine no longer says it."""
-    if not series.values:
-        return
     labels = dict(series.metric)
     name = labels.pop("__name__", "")
-    into = dumps[labels.get("instance", "")]
     at_unix_s, text = series.values[-1]
     try:
         value = float(text)

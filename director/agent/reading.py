@@ -42,6 +42,13 @@ ones all at once when their request is done, a request's time later. What ended 
 what the engine says it ended: the two overlap, and most of what is refused over HTTP never reached the engine."""
 
 
+class Counted(Struct, frozen=True):
+    """What one process has counted since it began."""
+
+    counters: dict[str, float] = field(default_factory=dict)
+    ttft_buckets: CumulativeBuckets | None = None
+
+
 class Reading(Struct, frozen=True, kw_only=True):
     served_name: str | None = None
     scope: Scope = "replica"
@@ -58,6 +65,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     max_running: float | None = None
     """Of all `ready` replicas together."""
     counters: dict[str, float] = field(default_factory=dict)
+    processes: dict[str, Counted] = field(default_factory=dict)
+    """Where one dump gathers several processes that come and go: the parts of `counters` and `ttft_buckets`."""
     started_at_s: float | None = None
     """When the process started, by its own clock: another value is another process, whose counters began at 0."""
     ttft_buckets: CumulativeBuckets | None = None
@@ -90,10 +99,13 @@ class Picker:
         self.origins: dict[str, str] = {}
 
     def series(self, names: Iterable[str]) -> tuple[str, list[Sample]]:
-        """The first name with a measured series, and its series. Negative and NaN gauges are not measured yet."""
+        """The first name whose series are all measured, and its series. A negative or a NaN is not measured yet.
+
+        Where only some are, the figure is unknown: a sum over those would read the others as 0.
+        """
         for name in names:
-            found = [s for s in self.dump.get(name) if self.keep(s.labels) and s.value >= 0 and math.isfinite(s.value)]
-            if found:
+            found = [s for s in self.dump.get(name) if self.keep(s.labels)]
+            if found and all(s.value >= 0 and math.isfinite(s.value) for s in found):
                 return name, found
         return "", []
 

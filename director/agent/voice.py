@@ -13,6 +13,9 @@ from director.agent.reading import Reading, StageName
 
 log = structlog.get_logger(__name__)
 
+PROBLEM_CHARACTERS_MAX = 400
+"""A problem quotes what a target said, and a target may say anything at any length."""
+
 FAILURES_TOLERATED = 1
 """One scrape that times out on a busy engine is noise; two in a row are a replica that does not answer."""
 
@@ -61,14 +64,15 @@ class Voice:
         try:
             reading = self._choose(dump)
         except NotUnderstood as error:
-            self._reading, self.problem = None, str(error)
+            self._reading, self.problem = None, _shortened(str(error))
             return
         except Exception as error:  # a dump that breaks a reader must cost its own replica only
             log.exception("reader_crashed", target=self.target)
-            self._reading, self.problem = None, f"broke the agent's reader: {error!r}"
+            self._reading, self.problem = None, _shortened(f"broke the agent's reader: {error!r}")
             return
         self._reading, self._failures = self._with_adapters(reading), 0
-        self.problem = f"does not say {', '.join(reading.missing)}" if self._incomplete(reading) else None
+        missing = self._missing(reading)
+        self.problem = f"does not say {', '.join(missing)}" if missing else None
         self.history.add(reading, at_s)
 
     def list_adapters(self, names: tuple[str, ...]) -> None:
@@ -84,14 +88,14 @@ class Voice:
 
     def fail(self, problem: str, *, certain: bool) -> None:
         """No dump came. `certain`: nobody is there at all, so that a second try would tell nothing new."""
-        self.problem = problem
+        self.problem = _shortened(problem)
         self._failures = FAILURES_TOLERATED + 1 if certain else self._failures + 1
 
     def _choose(self, dump: Dump) -> Reading:
         served_as = self.deployment.served_as
         if self.is_picker:
             readings = epp.read(dump, self.source.pool, served_as)
-            if not any(name in dump for name in (*epp.READY, *epp.RUNNING, *epp.ARRIVED)):
+            if not any(name in dump for name in epp.WANTED):
                 raise NotUnderstood(f"answered {dump.lines} samples, none of them an Endpoint Picker's")
             return readings[0]
         self.engine, readings = read_engine(dump, self.deployment.engine)
@@ -107,6 +111,13 @@ class Voice:
         names = ", ".join(r.served_name or "?" for r in readings)
         raise NotUnderstood(f"serves {names}, not {' or '.join(served_as)}")
 
-    @staticmethod
-    def _incomplete(reading: Reading) -> bool:
-        return bool(reading.missing) and reading.scope == "replica" and not reading.asleep
+    def _missing(self, reading: Reading) -> tuple[str, ...]:
+        """What the target ought to have said, in words. A pool without a ready endpoint has no load to tell."""
+        if self.is_picker and "ready" not in reading.origins:
+            return ("how many endpoints are ready: its pool counts as none",)
+        expected = reading.ready > 0 if self.is_picker else reading.scope == "replica" and not reading.asleep
+        return reading.missing if expected else ()
+
+
+def _shortened(problem: str) -> str:
+    return problem if len(problem) <= PROBLEM_CHARACTERS_MAX else f"{problem[:PROBLEM_CHARACTERS_MAX]}…"

@@ -7,6 +7,7 @@ import pytest
 from director.agent.engines import read_engine
 from director.agent.exposition import NotUnderstood
 from director.agent.reading import Reading
+from director.agent.voice import PROBLEM_CHARACTERS_MAX
 from director.core.report import Errors
 from tests.agent.dumps import deployment, epp_dump, parse, summary, vllm_dump, voice
 
@@ -164,6 +165,33 @@ def test_ray_adds_what_waits_in_handles_and_takes_one_of_each_counters_twins() -
     assert reading.counters["prompt_tokens"] == 100
 
 
+def test_ray_workers_that_leave_and_join_give_no_burst() -> None:
+    """A node's exporter gathers its workers: one that leaves takes its counts away, not all counts to zero."""
+
+    def node(**prompt: float) -> str:
+        return "".join(
+            f'ray_vllm_num_requests_running{{model_name="m",WorkerId="{worker}"}} 3\n'
+            f'ray_vllm_prompt_tokens_total{{model_name="m",WorkerId="{worker}"}} {tokens}\n'
+            f'ray_vllm_request_success_total{{model_name="m",finished_reason="stop",WorkerId="{worker}"}} {tokens}\n'
+            for worker, tokens in prompt.items()
+        )
+
+    heard = voice(deployment(), node(a=1e6, b=1e6), node(a=1e6 + 5), node(a=1e6 + 10, c=7e5))
+    rates = heard.history.rates()
+    assert rates is not None
+    assert rates.per_s == pytest.approx({"prompt_tokens": 1.0, "requests_completed": 1.0})
+
+
+@pytest.mark.parametrize("unmeasured", ["NaN", "+Inf", "-1.0"])
+def test_a_figure_of_which_a_part_is_unmeasured_is_unknown(unmeasured: str) -> None:
+    """One rank that does not say is not one that runs nothing."""
+    broken = vllm_dump(running=(3, 4), waiting=(2, float(unmeasured)))
+    config = deployment()
+    heard = voice(config, broken)
+    assert summary(config, heard).report.waiting is None
+    assert heard.problem == "does not say waiting"
+
+
 def test_trtllm_serve() -> None:
     """Under its own prefix, KV size by blocks."""
     text = (
@@ -231,6 +259,30 @@ def test_a_picker_of_several_pools_must_be_told_which() -> None:
     assert summary(config, chosen).report.replicas.ready == 9
     missing = voice(config, text, epp="http://epp", pool="p3")
     assert missing.reading is None
+
+
+def test_a_picker_that_does_not_count_its_endpoints_is_said_to() -> None:
+    """Its pool counts as none ready, and the operator reads why."""
+    heard = voice(deployment(), 'inference_pool_average_running_requests{name="p1"} 0.5\n', epp="http://epp")
+    result = summary(deployment(), heard)
+    assert result.report.replicas.ready == 0
+    assert any("how many endpoints are ready" in problem for problem in result.problems)
+
+
+def test_a_picker_that_lacks_a_signal_is_said_to() -> None:
+    """As a replica is; and not where no endpoint is ready, when there is none to tell."""
+    text = 'llm_d_epp_ready_endpoints{name="p1"} %d\nllm_d_epp_average_running_requests{name="p1"} 0.5\n'
+    assert voice(deployment(), text % 2, epp="http://epp").problem == "does not say waiting, kv_usage"
+    assert voice(deployment(), text % 0, epp="http://epp").problem is None
+
+
+def test_a_problem_quotes_a_target_at_no_more_than_some_length() -> None:
+    """Two models of which one has a name of a megabyte: it goes to the log with each change."""
+    names = ("a", "x" * 1_000_000)
+    heard = voice(deployment(), "".join(f'vllm:num_requests_running{{model_name="{name}"}} 1\n' for name in names))
+    assert heard.reading is None
+    assert (heard.problem or "").startswith("serves several models (a, xxx")
+    assert len(heard.problem or "") <= PROBLEM_CHARACTERS_MAX + 1
 
 
 def test_a_dump_nobody_understands_is_named_and_never_idle() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from director.agent.histogram import quantile_s, summed
 from director.agent.history import SILENCE_S_MAX, History
-from director.agent.reading import Reading
+from director.agent.reading import Counted, Reading
 
 
 def reading(**counters: float) -> Reading:
@@ -81,6 +81,68 @@ def test_a_counter_that_appears_later_began_at_zero() -> None:
     rates = history.rates()
     assert rates is not None
     assert rates.per_s["errors_server"] == pytest.approx(0.6)
+
+
+def test_a_counter_that_is_missing_once_goes_on_from_where_it_was() -> None:
+    """A scrape without it, or with NaN, is no life that began at 0: its return is no burst."""
+    history = History()
+    for at_s, counters in ((0.0, {"a": 1e6, "b": 0.0}), (5.0, {"b": 5.0}), (10.0, {"a": 1e6 + 10, "b": 10.0})):
+        history.add(reading(**counters), at_s)
+    rates = history.rates()
+    assert rates is not None
+    assert rates.per_s == pytest.approx({"a": 1.0, "b": 1.0})
+    history.add(reading(b=12.0), 15.0)
+    history.add(reading(a=8.0, b=13.0), 20.0)
+    assert history.resets == 1
+
+
+def test_first_token_times_that_are_missing_once_are_not_counted_again() -> None:
+    """A histogram that returns holds what it held."""
+    history = History()
+    for at_s, count in ((0.0, 1_000.0), (5.0, None), (10.0, 1_003.0)):
+        buckets = None if count is None else ((0.1, count), (math.inf, count))
+        history.add(Reading(running=1.0, ttft_buckets=buckets), at_s)
+    assert history.ttft()[-1][1] == 3.0
+
+
+def gathered(**processes: float) -> Reading:
+    """What each of several processes counted, in one dump."""
+    parts = {name: Counted({"requests_completed": n}, ((0.1, n), (math.inf, n))) for name, n in processes.items()}
+    whole = sum(processes.values())
+    return Reading(
+        running=1.0, counters={"requests_completed": whole}, ttft_buckets=((math.inf, whole),), processes=parts
+    )
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"a": 1e6 + 10},
+        {"a": 1e6 + 10, "b": 5e5, "c": 8e5},
+        {"a": 1e6 + 10, "c": 8e5},
+    ],
+)
+def test_processes_that_come_and_go_behind_one_dump_are_no_burst(then: dict[str, float]) -> None:
+    """A fallen sum is not a restart of all of them, and who is first seen has no rate yet."""
+    history = History()
+    history.add(gathered(a=1e6, b=5e5), 0.0)
+    history.add(gathered(**then), 10.0)
+    rates = history.rates()
+    assert rates is not None
+    assert rates.per_s["requests_completed"] == pytest.approx(1.0)
+    assert history.ttft()[-1][1] == 10.0
+    assert history.resets == 0
+
+
+def test_one_of_several_processes_restarts_alone() -> None:
+    """It counted 12 since; the others went on."""
+    history = History()
+    history.add(gathered(a=1e6, b=5e5), 0.0)
+    history.add(gathered(a=1e6 + 8, b=12), 10.0)
+    rates = history.rates()
+    assert rates is not None
+    assert rates.per_s["requests_completed"] == pytest.approx(2.0)
+    assert history.resets == 1
 
 
 @st.composite

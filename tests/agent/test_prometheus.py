@@ -82,6 +82,26 @@ def test_an_instance_that_prometheus_no_longer_reaches_is_not_ready() -> None:
     assert here.voices == {}
 
 
+def test_an_instance_that_two_jobs_scrape_is_one_replica() -> None:
+    """Its load is not twice there: the job that says more is taken, and the other when that one ends."""
+
+    def told(name: str, job: str, at_unix_s: float) -> dict[str, object]:
+        metric = {"__name__": name, "instance": "a:1", "job": job, "model_name": "m"}
+        return {"metric": metric, "values": [[at_unix_s, "3"]]}
+
+    running, waiting = "vllm:num_requests_running", "vllm:num_requests_waiting"
+
+    def heard(*result: dict[str, object]) -> list[tuple[str, float]]:
+        dump = read_reply(json.dumps({"status": "success", "data": {"result": result}}))["a:1"].dump
+        return [(s.labels["job"], s.value) for s in dump.get(running)]
+
+    both = [told(name, job, 1_000.0) for name in (running, waiting) for job in ("pods", "node")]
+    assert heard(*both) == [("node", 3.0)]
+    assert heard(*both, told("vllm:kv_cache_usage_perc", "pods", 1_001.0)) == [("pods", 3.0)]
+    ended = [told(running, "node", 1_000.0), told(waiting, "node", 1_000.0)]
+    assert heard(*ended, told(running, "pods", 1_000.0 + STALE_S + 1)) == [("pods", 3.0)]
+
+
 def test_a_series_that_the_engine_no_longer_says_is_not_read_from_an_older_scrape() -> None:
     """Prometheus looks back; an engine that was upgraded left its old names there."""
     old = {"metric": {"__name__": "vllm:gpu_cache_usage_perc", "instance": "a"}, "values": [[940.0, "0.9"]]}

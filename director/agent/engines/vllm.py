@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from director.agent.exposition import Dump
-from director.agent.reading import Picker, Reading, having, label_values, split_list
+from director.agent.reading import Counted, Picker, Reading, having, label_values, split_list
 
 OUR_FAILURES = frozenset({"error"})
 CLIENT_LEFT = frozenset({"abort"})
@@ -69,7 +69,36 @@ def read_with(dump: Dump, names: VllmNames) -> list[Reading]:
 
 def _read_model(dump: Dump, names: VllmNames, served_name: str | None) -> Reading:
     of = names.of
-    picker = Picker(dump, having("model_name", served_name))
+    of_model = having("model_name", served_name)
+    picker = Picker(dump, of_model)
+    counted = _counted(picker, names)
+    label, workers = _workers(picker, of["running"])
+    processes = {
+        worker: _counted(Picker(dump, lambda labels, w=worker: of_model(labels) and labels.get(label) == w), names)
+        for worker in workers
+    }
+    running_adapters, waiting_adapters, adapters_max = _adapters(picker, of["lora"])
+    return Reading(
+        served_name=served_name,
+        ready=max(1, len(workers)),
+        asleep=_asleep(picker, of["sleep"]),
+        running=picker.total("running", of["running"]),
+        waiting=picker.total("waiting", of["waiting"]),
+        kv_usage=picker.ratio("kv_usage", of["kv"]),
+        kv_tokens=_kv_tokens(picker, of["cache"]),
+        counters=counted.counters,
+        processes=processes,
+        started_at_s=picker.started_at_s(),
+        ttft_buckets=counted.ttft_buckets,
+        adapters_running=running_adapters,
+        adapters_waiting=waiting_adapters,
+        adapters_max=adapters_max,
+        origins=picker.origins,
+    )
+
+
+def _counted(picker: Picker, names: VllmNames) -> Counted:
+    of = names.of
     counters = picker.counters(
         {
             "prompt_tokens": of["prompt"],
@@ -78,24 +107,7 @@ def _read_model(dump: Dump, names: VllmNames, served_name: str | None) -> Readin
             "finished_generation_tokens": of["finished_generation"],
         }
     )
-    counters |= _finished(picker, of["finished"])
-    running_adapters, waiting_adapters, adapters_max = _adapters(picker, of["lora"])
-    return Reading(
-        served_name=served_name,
-        ready=_workers(picker, of["running"]),
-        asleep=_asleep(picker, of["sleep"]),
-        running=picker.total("running", of["running"]),
-        waiting=picker.total("waiting", of["waiting"]),
-        kv_usage=picker.ratio("kv_usage", of["kv"]),
-        kv_tokens=_kv_tokens(picker, of["cache"]),
-        counters=counters,
-        started_at_s=picker.started_at_s(),
-        ttft_buckets=picker.buckets("ttft_ms", of["ttft"]),
-        adapters_running=running_adapters,
-        adapters_waiting=waiting_adapters,
-        adapters_max=adapters_max,
-        origins=picker.origins,
-    )
+    return Counted(counters | _finished(picker, of["finished"]), picker.buckets("ttft_ms", of["ttft"]))
 
 
 def _finished(picker: Picker, names: Sequence[str]) -> dict[str, float]:
@@ -136,15 +148,17 @@ def _http_errors(picker: Picker) -> dict[str, float]:
     return counters
 
 
-def _workers(picker: Picker, names: Sequence[str]) -> int:
-    """Ray's exporter gathers a node's replicas in one dump; elsewhere a dump is one replica."""
+def _workers(picker: Picker, names: Sequence[str]) -> tuple[str, list[str]]:
+    """The label that tells them apart, and its values: Ray's exporter gathers a node's replicas in one dump.
+
+    Elsewhere a dump is one replica, and there is no such label.
+    """
     _, found = picker.series(names)
-    labels = ("ReplicaId", "WorkerId")
-    for label in labels:
+    for label in ("ReplicaId", "WorkerId"):
         workers = {s.labels[label] for s in found if s.labels.get(label)}
         if workers:
-            return len(workers)
-    return 1
+            return label, sorted(workers)
+    return "", []
 
 
 def _asleep(picker: Picker, names: Sequence[str]) -> bool:
