@@ -74,6 +74,21 @@ def test_exempt_networks_have_no_limit() -> None:
     assert [limiter.over(b"\x0b\0\0\1"), limiter.over(b"\x0b\0\0\1")] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [b"", b"\0\0\x29\4\xd0\0\1\0\0\0\0", b"\0\0\x29\4\xd0\0\0\0\0\0\5\0\x0a\0\1x", b"\0\0\x29\4\xd0\0\0\0\0\xff\xff"],
+    ids=["no OPT", "BADVERS", "bad cookie", "cut"],
+)
+@pytest.mark.parametrize("opcode", [0, 5])
+def test_errors_are_limited_like_answers(behind: bytes, opcode: int) -> None:
+    """A query need not be well formed to be forged; what only claims to be a cookie lifts nothing."""
+    responder = Responder(FakeView(), limits=Limits(responses_per_s=3, slip=0))
+    query = struct.pack("!6H", 7, opcode << 11, 1, 0, 0, 1 if behind else 0) + b"\0\0\1\0\1" + behind
+    got = [served(responder, query, b"\xcb\0\x71\5")[0] for _ in range(20)]
+    assert sum(wire is not None for wire in got) == 3
+    assert responder.counters.dropped == {"rate_limited": 17}
+
+
 def test_networks_beyond_the_table_are_answered_uncounted() -> None:
     """A flood of forged sources must not shut out everyone new."""
     limiter = RateLimiter(Limits(responses_per_s=1, networks_max=10))

@@ -360,8 +360,13 @@ def test_cookies_rotate_with_the_key_ring() -> None:
 
     def turn_to(ring: KeyRing, epoch: int) -> None:
         view.table = RoutingTable(plan(epoch=epoch), view.policy, ring)
+        ask_without()
 
-    served(responder, dns.message.make_query(CHAT, "A").to_wire(), SOURCE)
+    def ask_without() -> None:
+        """Somebody's query without a cookie: the limit is reached, and the hot path knows the name."""
+        served(responder, dns.message.make_query(CHAT, "A").to_wire(), SOURCE)
+
+    ask_without()
     first, _ = exchange(CLIENT_COOKIE)
     assert exchange(first) == (first, True)
     turn_to(KeyRing("k2", dict((old, new))), 1842)

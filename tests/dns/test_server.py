@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import selectors
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,11 +18,14 @@ import dns.rcode
 import pytest
 import uvloop
 
+from director.core.policy import DnsName
 from director.dns.datagrams import BatchedDatagrams, PlainDatagrams, batched_calls_work
 from director.dns.exposition import serve_metrics
 from director.dns.limits import Limits
+from director.dns.metrics import Counters
 from director.dns.server import Responder, serve_dns
-from tests.dns.fakes import APEX, FakeView, plan
+from director.dns.streams import Streams
+from tests.dns.fakes import APEX, MODEL, FakeView, plan, policy, zone
 from tests.dns.test_names import data
 
 CHAT = f"chat.eu.{APEX}"
@@ -335,6 +341,71 @@ async def test_a_client_that_does_not_read_is_dropped(start: Start) -> None:
     await until(lambda: responder.counters.tcp_connections == 0)
 
 
+async def test_what_a_client_leaves_unread_is_bounded(view: FakeView, start: Start) -> None:
+    """Long before it is idle: who has not taken so many bytes is dropped."""
+    view.policy = policy(dns={APEX: zone(names={"long": DnsName("open", MODEL, txt=("x" * 4000,) * 10)})})
+    view.swap(plan())
+    responder = await start(tcp_idle_s=60.0)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (HOST, responder.port))
+        flood = framed(*[dns.message.make_query(f"long.{APEX}", "TXT").to_wire()] * 50)
+
+        def dropped() -> bool:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                sock.send(flood)
+            return responder.counters.dropped.get("tcp_unsent_bytes", 0) == 1
+
+        await until(dropped)
+    assert responder.counters.tcp_connections == 0
+
+
+async def test_a_client_that_has_said_all_gets_all_its_answers(start: Start) -> None:
+    """It closed its side behind the last query; ours is closed behind the last answer."""
+    responder = await start()
+    reader, writer = await asyncio.open_connection(HOST, responder.port)
+    writer.write(framed(*[dns.message.make_query(CHAT, "TXT", id=i).to_wire() for i in range(100)]))
+    writer.write_eof()
+    assert [(await read_message(reader)).id for _ in range(100)] == list(range(100))
+    assert await closed(reader)
+    writer.close()
+
+
+async def test_without_descriptors_connections_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are accepted when there are some again, and whoever is connected is served meanwhile."""
+    responder = await start()
+    query = framed(dns.message.make_query(CHAT, "A").to_wire())
+    before, before_writer = await asyncio.open_connection(HOST, responder.port)
+    await until(lambda: responder.counters.tcp_accepted == 1)
+
+    def none_left(_: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(socket.socket, "accept", none_left)
+        waiting, waiting_writer = await asyncio.open_connection(HOST, responder.port)
+        await until(lambda: responder.counters.dropped.get("tcp_accept_failed", 0) > 0)
+        before_writer.write(query)
+        assert data(await read_message(before))
+        assert responder.counters.tcp_accepted == 1
+    waiting_writer.write(query)
+    assert data(await read_message(waiting))
+    before_writer.close()
+    waiting_writer.close()
+
+
+def test_of_many_busy_connections_each_has_its_turn() -> None:
+    """The selector names them in one order: those at its end must not wait for those at its beginning."""
+    with socket.socket() as listener:
+        streams = Streams(listener, lambda *_: None, Limits(), Counters())
+        busy = [(selectors.SelectorKey(i, i, selectors.EVENT_READ, None), selectors.EVENT_READ) for i in range(50)]
+        rounds = [streams._some_of(busy) for _ in range(4)]
+        streams._selector.close()
+    assert {key.fd for ready in rounds for key, _ in ready} == set(range(50))
+    assert max(map(len, rounds)) < 20
+
+
 async def test_a_flood_of_tcp_leaves_udp_its_time(start: Start) -> None:
     """While connections keep TCP busy, datagrams are answered, and quickly."""
     responder = await start(responses_per_s=0)
@@ -374,8 +445,10 @@ async def test_a_fault_of_ours_is_servfail_and_the_next_query_is_served(
         assert udp.rcode() == dns.rcode.SERVFAIL
         assert udp.question == query.question
         assert udp.edns == 0
+        tcp = await dns.asyncquery.tcp(query, HOST, port=responder.port, timeout=5)
+        assert (tcp.rcode(), tcp.question) == (dns.rcode.SERVFAIL, query.question)
     assert data(await dns.asyncquery.udp(dns.message.make_query(CHAT, "A"), HOST, port=responder.port, timeout=5))
-    assert responder.counters.dropped["internal_error"] == 1
+    assert responder.counters.dropped["internal_error"] == 2
 
 
 async def test_metrics_tell_what_was_answered_and_limited(start: Start) -> None:
