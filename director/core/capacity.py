@@ -115,7 +115,7 @@ def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
         if turnover >= TURNED_OVER:
             mix = Mix()
     seen_s = mix.seen_s + dt_s
-    a = weight(dt_s, MIX_S, dt_s / seen_s)
+    a = max(weight(dt_s, MIX_S), dt_s / seen_s)
     return Mix(
         mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt),
         mix.arrived + a * ((arrived or 0.0) - mix.arrived),

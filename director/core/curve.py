@@ -112,13 +112,13 @@ def read(
         and (pace - curve.pace) * apart > -FLAT * curve.pace * abs(apart)
     )
     bend = _bent(curve, apart, pace, mean, target) if moved else curve.bend
-    early = 1.0 / (curve.samples + 1)
-    a, noise = weight(dt_s, AVERAGE_S, early), curve.noise
+    early, noise = 1.0 / (curve.samples + 1), curve.noise
+    a = max(weight(dt_s, AVERAGE_S), early)
     if curve.before_last >= 0.0:
         swerve = ((occupied - 2.0 * curve.last + curve.before_last) / slots) ** 2 / 6.0
         # A move is not noise: it counts no more than the noise known so far, and one jump no more than a little.
         swerve = min(swerve, noise if moved else max(_WINSOR * noise, MOVED_MIN**2 / 4.0))
-        noise += weight(dt_s, NOISE_S, early) * (swerve - noise)
+        noise += max(weight(dt_s, NOISE_S), early) * (swerve - noise)
     following = Curve(
         occupied,
         curve.last,

@@ -11,6 +11,7 @@ independent samples has the variance noise · a / (2 - a).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import exp, sqrt
 
 from msgspec import Struct
@@ -62,13 +63,15 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
         return Tracker(sample, sample, sample, 0.0, sample, dt_s, 1)
     seen_s = tracker.seen_s + dt_s
     # Early on, and after a step, the plain mean of what was seen is better than an average that starts from one sample.
-    a_fast = weight(dt_s, band.fast_s, dt_s / seen_s)
-    a_slow = weight(dt_s, band.slow_s, dt_s / seen_s)
+    early = dt_s / seen_s
+    a_fast = a if (a := weight(dt_s, band.fast_s)) > early else early
+    a_slow = a if (a := weight(dt_s, band.slow_s)) > early else early
     published, samples = tracker.published, tracker.samples
+    a_noise = a if (a := weight(dt_s, NOISE_S)) * (samples + 1) > 1.0 else 1.0 / (samples + 1)
     fast = tracker.fast + a_fast * (sample - tracker.fast)
     slow = tracker.slow + a_slow * (sample - tracker.slow)
     least = band.floor_ratio * published if samples >= _WARM_SAMPLES else None
-    noise = noise_after(tracker.noise, sample, tracker.last, weight(dt_s, NOISE_S, 1.0 / (samples + 1)), least)
+    noise = noise_after(tracker.noise, sample, tracker.last, a_noise, least)
     floor = max(band.floor_ratio * abs(published), band.floor)
     if abs(fast - published) > floor and abs(fast - published) > band.sigmas * sqrt(noise * a_fast / (2 - a_fast)):
         # A step: the averages would drag the old level along, so they start again with this sample.
@@ -85,10 +88,10 @@ def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker
     return Tracker(published, fast, slow, noise, sample, seen_s, samples + 1)
 
 
-def weight(dt_s: float, over_s: float, least: float = 0.0) -> float:
-    """What a sample that stands for `dt_s` counts in an exponential average over `over_s`; early on, at least this."""
-    a = 1.0 - exp(-dt_s / over_s)
-    return a if a > least else least
+@lru_cache(maxsize=4096)
+def weight(dt_s: float, over_s: float) -> float:
+    """What a sample that stands for `dt_s` counts in an exponential average over `over_s`."""
+    return 1.0 - exp(-dt_s / over_s)
 
 
 def noise_after(noise: float, sample: float, last: float, counts: float, least: float | None) -> float:

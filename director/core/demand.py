@@ -98,9 +98,9 @@ def follow_routes(known: Iterable[RouteMemory], new: dict[RouteKey, float], dt_s
 def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s: float) -> DeploymentMemory:
     """Move a deployment's pinned demand on, and count what was decided into it since its last report."""
     tracker: Tracker = memory.pinned
-    if decided <= 0 and pinned <= 0 and not tracker.known:
+    if decided <= 0 and pinned <= 0 and tracker.samples == 0:
         return memory
-    if pinned > 0 or tracker.known:
+    if pinned > 0 or tracker.samples > 0:
         tracker = observe(tracker, pinned, dt_s, PINNED_BAND)
     return structs.replace(memory, pinned=tracker, decided_since_report=memory.decided_since_report + decided * dt_s)
 
@@ -188,8 +188,8 @@ def _count(known: Counted, arrived: float, decided: float, span_s: float, counte
     """Take one report's span into the averages. Where answers are shared, a step of arrivals while decisions are steady
     starts them anew; where they are not, decisions know it sooner."""
     early = min(1.0, span_s / counted_s)
-    a = weight(span_s, KAPPA_S, early)
-    fast = known.decided_fast + weight(span_s, DECIDED_FAST_S, early) * (decided - known.decided_fast)
+    a = max(weight(span_s, KAPPA_S), early)
+    fast = known.decided_fast + max(weight(span_s, DECIDED_FAST_S), early) * (decided - known.decided_fast)
     slow = known.decided + a * (decided - known.decided)
     if kappa <= KAPPA_SHARED:
         return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, UNFOLLOWED)

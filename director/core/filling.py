@@ -15,9 +15,10 @@ early or late in it, the mean of both ends is wrong by the `bow` between them (`
 
 from __future__ import annotations
 
+from math import exp
+
 from msgspec import Struct
 
-from director.core.deadband import weight
 from director.core.report import DeploymentReport
 
 LIFE_S_MIN, LIFE_S_UNKNOWN, LIFE_S_MAX = 1.0, 15.0, 120.0
@@ -73,6 +74,6 @@ def moved_on(filling: Filling, sent: float, capacity: float, life_s: float, dt_s
     if not filling.known or capacity <= 0.0:
         return filling
     towards = sent / capacity if sent < SENT_MAX * capacity else SENT_MAX
-    now = filling.now + (towards - filling.now) * weight(dt_s, life_s)
+    now = filling.now + (towards - filling.now) * (1.0 - exp(-dt_s / life_s))
     mean = ((filling.now if filling.now < 1.0 else 1.0) + (now if now < 1.0 else 1.0)) / 2.0
     return Filling(now, filling.first, filling.sum + mean * dt_s, filling.span_s + dt_s)

@@ -44,16 +44,16 @@ def rooms(
     policy: Policy,
     static: bool,
     dt_s: float,
-) -> dict[DeploymentKey, Room]:
-    """One room a deployment. Under static every region is equally unknown, so staleness forbids nobody guests."""
-    out = {}
+) -> list[Room]:
+    """One room a deployment, in the same order. Under static all are equally unknown: staleness keeps no guest out."""
+    out = []
     for memory, deployment in zip(memories, deployments, strict=True):
         region = regions[memory.key.region]
         half_open = memory.breaker.state == "half_open"
         capacity = deployment.capacity_tokens_per_s * deployment.trim
         life_s = filling.life_s(memory.report)
         sent = decided.get(memory.key, 0.0) * memory.kappa + memory.background.published
-        out[memory.key] = Room(
+        room = Room(
             key=memory.key,
             capacity=capacity,
             usable=takes_new_sessions(region, deployment),
@@ -69,12 +69,13 @@ def rooms(
             filling=filling.moved_on(memory.filling, sent, capacity, life_s, dt_s),
             life_s=life_s,
         )
+        out.append(room)
     return out
 
 
 def flows(
     routes: Sequence[RouteMemory],
-    here: Mapping[DeploymentKey, Room],
+    here: Sequence[Room],
     deployments: Sequence[DeploymentPlan],
     regions: tuple[RegionPlan, ...],
     policy: Policy,
@@ -86,7 +87,7 @@ def flows(
     """
     index = memo.index = PlanIndex(policy, regions, deployments, memo.index)
     seats: dict[str, list[Room]] = {}
-    for room in here.values():
+    for room in here:
         seats.setdefault(room.key.model, []).append(room)
     for name, model in index.models.items():
         for room, share_max in zip(seats[name], model.share_max, strict=True):

@@ -61,7 +61,7 @@ def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
     last = 1.0 if open_still else 0.0
     if not history:
         return (last,)
-    out = [grained(ratio, 1_000_000) for ratio in history]
+    out = [grained(ratio, 1_000_000) if 0.0 < ratio < 1.0 else ratio for ratio in history]
     out.append(last)
     while len(out) > 1 and out[-1] == out[-2]:
         out.pop()

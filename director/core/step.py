@@ -8,7 +8,6 @@ A plan is made only when a published value changes; the state is made anew each 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import structs
@@ -19,10 +18,10 @@ from director.core.demand import KAPPA_SHARED, follow_pinned, follow_routes, rat
 from director.core.events import Event
 from director.core.flows import Memo, flows, rooms
 from director.core.observations import Observations
-from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan, RegionPlan
+from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan
 from director.core.policy import Policy
 from director.core.room import Room
-from director.core.state import DeploymentMemory, PlannerState, RegionMemory, RouteMemory
+from director.core.state import DeploymentMemory, PlannerState, RegionMemory
 
 DT_S_MAX = 10.0
 """A longer gap between steps (a new leader, a paused process) is taken as this long: nothing rises by waiting."""
@@ -62,11 +61,20 @@ def step(
     region_plans = base.region_plans(regions, grades, down, observations.operators, now_ms)
     deployments = base.deployment_plans(memories, policy)
     served = tuple(sorted({*state.models_served, *(m.model for m in memories)}))
-    memories, deployments = _admit(
-        memories, deployments, region_plans, routes, demand.decided, policy, static, dt_s, memo
-    )
+    by_region = {r.region: r for r in region_plans}
+    here = rooms(memories, deployments, by_region, demand.decided, policy, static, dt_s)
+    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
+    memories = [_remember(m, r, d, policy, dt_s) for m, r, d in zip(memories, here, deployments, strict=True)]
     plan = publish.assemble(
-        state.plan, region_plans, deployments, served, static, observations.policy_version, previous_epoch, term, now_ms
+        state.plan,
+        region_plans,
+        publish.with_admissions(state.plan, deployments, here),
+        served,
+        static,
+        observations.policy_version,
+        previous_epoch,
+        term,
+        now_ms,
     )
     events = changes.events(state.plan, plan, now_ms) if plan is not None else ()
     new_state = PlannerState(
@@ -123,24 +131,6 @@ def _grades(
             if quiet.get(name) and memory.freshness not in ("lost", "unseen"):
                 grades[name] = memory.freshness
     return grades, ours
-
-
-def _admit(
-    memories: list[DeploymentMemory],
-    deployments: list[DeploymentPlan],
-    region_plans: tuple[RegionPlan, ...],
-    routes: tuple[RouteMemory, ...],
-    decided: Mapping[DeploymentKey, float],
-    policy: Policy,
-    static: bool,
-    dt_s: float,
-    memo: Memo | None,
-) -> tuple[list[DeploymentMemory], list[DeploymentPlan]]:
-    by_region = {r.region: r for r in region_plans}
-    here = rooms(memories, deployments, by_region, decided, policy, static, dt_s)
-    admit(here.values(), flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
-    after_pace = [_remember(m, here[m.key], d, policy, dt_s) for m, d in zip(memories, deployments, strict=True)]
-    return after_pace, [publish.with_admissions(d, here[m.key]) for m, d in zip(memories, deployments, strict=True)]
 
 
 def _remember(
