@@ -55,7 +55,7 @@ async function go(r, asked, memory) {
     const route = query(r.variables, asked);
     const known = memory ? memory.kept(r, route, false) : null;
     if (known) {
-        follow(r, known, asked);
+        await follow(r, known, asked, route, memory);
         return;
     }
     const reply = await r.subrequest('/_director', {args: route});
@@ -64,13 +64,14 @@ async function go(r, asked, memory) {
         if (memory) {
             memory.keep(r, route, answer);
         }
-        follow(r, answer, asked);
+        // While the director is silent, to ask it for a token would cost the client a quarter of a second.
+        await follow(r, answer, asked, reply.variables.upstream_cache_status === 'STALE' ? null : route, memory);
         return;
     }
     if (reply.status === 502 || reply.status === 504 || reply.status === 500 || reply.status === 0) {
         const last = memory ? memory.kept(r, route, true) : null;
         if (last) {
-            follow(r, last, asked);
+            await follow(r, last, asked, null, memory);
         } else {
             silent(r, asked.tried);
         }
@@ -81,13 +82,38 @@ async function go(r, asked, memory) {
     problem(r, words.status, words.title, words.detail, reply.headersOut['Retry-After']);
 }
 
-function follow(r, answer, asked) {
+// `route`: what was asked, or null while nobody can be.
+async function follow(r, answer, asked, route, memory) {
     const place = pick(answer, asked);
     if (place === null) {
         problem(r, 503, 'no_region', 'every permitted region is full', '2');
         return;
     }
+    if (place.reason === 'share' && route !== null) {
+        place.token = await token_of(r, answer, place.region, route, memory);
+    }
     enter_region(r, place, asked.tried);
+}
+
+// The answered token is for the answered region. A session that the shares sent elsewhere gets its own: what the director
+// answers with all other regions excluded, once in two seconds for each region of a route. This is no request more: it
+// counts with one token, the least there is, for the director plans in tokens.
+async function token_of(r, answer, region, route, memory) {
+    const others = Object.keys(answer.shares).concat([answer.region], answer.fallbacks.map(one => one.region))
+        .filter((name, at, all) => name !== region && all.indexOf(name) === at);
+    const args = route + '&exclude=' + encodeURIComponent(others.sort().join(',')) + '&estimated_tokens=1';
+    let told = memory ? memory.kept(r, args, false) : null;
+    if (!told) {
+        const reply = await r.subrequest('/_director', {args: args});
+        if (reply.status !== 200) {
+            return '';
+        }
+        told = JSON.parse(reply.responseText);
+        if (memory) {
+            memory.keep(r, args, told);
+        }
+    }
+    return told.region === region ? told.affinity.token : '';
 }
 
 // The same for every request of a route, so that one answer serves all of them; a session with a token asks for its token.

@@ -79,8 +79,8 @@ class Front:
         self._writers.add(writer)
         try:
             if self._mode == "hang":
-                while await reader.read(65536):
-                    pass
+                while data := await reader.read(65536):
+                    self.sent += data
                 return
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target)
             self._writers.add(inner_writer)

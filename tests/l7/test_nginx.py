@@ -33,8 +33,9 @@ def proxy(
 
 @pytest.fixture
 def calm_proxy(proxy: Nginx, calm_world: World) -> Nginx:
-    """Nothing is remembered of a silent director: decisions come from it again."""
-    wait_for(lambda: decided(proxy, f"calm-{time.monotonic_ns()}"), why="the director is asked again")
+    """Nothing is remembered of a silent director: it is asked again, and decisions come from it."""
+    calm_world.front.forget()
+    wait_for(lambda: decided(proxy, f"calm-{time.monotonic_ns()}") and calm_world.front.asked, why="it is asked again")
     return proxy
 
 
@@ -176,32 +177,84 @@ def test_a_session_stays_by_its_token(calm_proxy: Nginx) -> None:
     """The affinity token travels as a cookie: a client that keeps cookies stays in its region."""
     with httpx.Client(headers={"Authorization": "Bearer demo-key-of-acme"}) as client:
         url = f"http://127.0.0.1:{calm_proxy.port}/v1/chat/completions"
-        first = wait_for(lambda: _with_token(client, url), why="an answer carries a token")
+        first = _with_token(client, url)
         later = [client.post(url, json={"model": MODEL}) for _ in range(5)]
     assert {answer.headers["X-Director-Region"] for answer in later} == {first}
     assert {answer.headers["X-Director-Reason"] for answer in later} == {"affinity"}
 
 
-def _with_token(client: httpx.Client, url: str) -> str | None:
-    """A new session's region, when it got a token: one that a cached answer's shares sent elsewhere gets none yet."""
+def _with_token(client: httpx.Client, url: str) -> str:
+    """A new session's region; it got a token for it at once."""
     client.cookies.clear()
     answer = client.post(url, json={"model": MODEL})
-    return answer.headers["X-Director-Region"] if "director_affinity" in client.cookies else None
+    assert f".{answer.headers['X-Director-Region']}." in client.cookies["director_affinity"]
+    return str(answer.headers["X-Director-Region"])
+
+
+def test_every_new_session_gets_the_token_of_its_region_at_once(calm_proxy: Nginx, calm_world: World) -> None:
+    """Whichever region an answer that others share named: sessions go to both, and each is pinned to its own."""
+    calm_world.front.forget()
+    with httpx.Client(headers={"Authorization": "Bearer demo-key-of-acme"}) as client:
+        url = f"http://127.0.0.1:{calm_proxy.port}/v1/chat/completions"
+        assert {_with_token(client, url) for _ in range(30)} == EU
+        if calm_proxy.variant == "njs":
+
+            def excluding() -> list[bytes]:
+                _with_token(client, url)
+                return [line for line in bytes(calm_world.front.sent).split(b"\r\n") if b"exclude=" in line]
+
+            # A question that is no request of anybody's must not count as one.
+            asked = wait_for(excluding, why="what was kept of a region has aged")
+            assert all(b"estimated_tokens=1 " in line for line in asked)
+
+
+@pytest.mark.parametrize("proxy", ["njs"], indirect=True)
+def test_a_session_waits_for_no_token_while_the_director_is_silent(calm_proxy: Nginx, calm_world: World) -> None:
+    """The last answer's shares serve on, and nobody asks a second question that nobody would answer."""
+
+    def sent_elsewhere() -> str | None:
+        session = f"elsewhere-{time.monotonic_ns()}"
+        return session if _reason(calm_proxy, session) == "share" else None
+
+    session = wait_for(sent_elsewhere, why="a session is sent elsewhere than the answer says")
+    with calm_world.front.being("hang"):
+        time.sleep(3.5)  # all that is kept has aged: NGINX counts whole seconds
+        calm_world.front.forget()
+        assert {_reason(calm_proxy, session) for _ in range(3)} == {"share"}
+        assert calm_world.front.asked
+        assert b"estimated_tokens" not in calm_world.front.sent
+
+
+def _reason(proxy: Nginx, session: str) -> str:
+    answer = ask(proxy.port, headers={"X-Session-Id": session})
+    assert answer.status_code == 200
+    return str(answer.headers["X-Director-Reason"])
 
 
 def test_sessions_spread_by_the_shares_of_few_answers(calm_proxy: Nginx, calm_world: World) -> None:
     """Cached answers are no herd: sessions split as the shares say, and each stays where it is."""
-    told = calm_world.tree.select(tenant="acme", client_zone="europe").body["shares"]
+
+    def spread() -> tuple[dict[str, float], dict[str, str], dict[str, str]] | None:
+        """Where the sessions went, twice, when the plan did not change meanwhile."""
+        told = shares(calm_world)
+        calm_world.front.forget()
+        began = time.monotonic()
+        first, again = ({f"s{n}": region(calm_proxy, f"s{n}") for n in range(250)} for _ in range(2))
+        # A hundred buckets at most in each two seconds.
+        assert calm_world.front.asked <= 100 * ((time.monotonic() - began) / 2 + 1)
+        return (told, first, again) if shares(calm_world) == told else None
+
+    told, first, again = wait_for(spread, within_s=120, why="the shares stand still")
     assert len(told) == 2
-    calm_world.front.forget()
-    began = time.monotonic()
-    first, again = ({f"s{n}": region(calm_proxy, f"s{n}") for n in range(250)} for _ in range(2))
     counts = Counter(first.values())
     for name, share in told.items():
         assert counts[name] / 250 == pytest.approx(share, abs=0.12), (told, counts)
     assert sum(first[session] != again[session] for session in first) <= 10
-    # A hundred buckets at most in each two seconds.
-    assert calm_world.front.asked <= 100 * ((time.monotonic() - began) / 2 + 1)
+
+
+def shares(world: World) -> dict[str, float]:
+    found: dict[str, float] = world.tree.select(tenant="acme", client_zone="europe").body["shares"]
+    return found
 
 
 def region(proxy: Nginx, session: str) -> str:
@@ -214,7 +267,7 @@ def test_a_kept_connection_follows_a_drain(calm_proxy: Nginx, calm_world: World)
     url = f"http://127.0.0.1:{calm_proxy.port}/v1/chat/completions"
     headers = {"Authorization": "Bearer demo-key-of-acme"}
     with httpx.Client(headers=headers) as pinned, httpx.Client(headers=headers) as plain:
-        home = wait_for(lambda: _with_token(pinned, url), why="an answer carries a token")
+        home = _with_token(pinned, url)
 
         def plain_region() -> str:
             plain.cookies.clear()
@@ -240,7 +293,8 @@ def test_a_dead_region_is_left_within_the_same_request(calm_proxy: Nginx, calm_w
     calm_world.front.forget()
     calm_world.gateways.kill("eu-central-1")
     answers = [ask(calm_proxy.port, headers={"X-Session-Id": f"dead-{n}"}) for n in range(20)]
-    assert b"exclude=eu-central-1" in calm_world.front.sent
+    retries = [line for line in bytes(calm_world.front.sent).split(b"\r\n") if b"estimated_tokens" not in line]
+    assert any(b"exclude=eu-central-1" in line for line in retries)
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.headers["X-Gateway"] for answer in answers} == {"eu-west-1"}
     tried = wait_for(

@@ -183,7 +183,7 @@ planner: {recovery_per_s: 1.0}
         gateways.start_all()
         process = stack.enter_context(director([*arguments, "--policy", str(policy)], folder / "serve.log"))
         tree = Tree(process, http, 0, data)
-        wait_for(tree.status, within_s=30, why="the API answers")
+        wait_for(tree.status, within_s=90, why="the API answers")
         found = wait_for(lambda: running.read(data), why="it says where its database is")
         scopes = [word for scope in SCOPES for word in ("--scope", scope)]
         tree.token = command("token", "create", "test", *scopes, env={"DIRECTOR_DATABASE_URL": found.database_url})
