@@ -98,6 +98,37 @@ def test_a_common_query_takes_the_hot_path_from_its_second_time() -> None:
     assert served(responder, other, source)[1] is True
 
 
+def test_slash_0_is_remembered_for_its_sender_alone() -> None:
+    """It stands for the sender's own network: the same record from elsewhere is another question."""
+    view = FakeView()
+    responder = responder_of(view)
+    query = dns.message.make_query(
+        f"chat.{APEX}", "A", use_edns=0, options=[dns.edns.ECSOption("0.0.0.0", 0)]
+    ).to_wire()
+    for source, address in ((b"\xc6\x33\x64\x05", "198.51.100.30"), (b"\xcb\x00\x71\x05", "192.0.2.")) * 3:
+        wire, _ = served(responder, query, source)
+        assert wire is not None
+        assert dns.message.from_wire(wire).answer[0][0].to_text().startswith(address)
+
+
+def test_a_cookie_is_renewed_on_the_hot_path() -> None:
+    """Each step of the clock makes new ones; a remembered answer does not go on with the old."""
+    view = FakeView()
+    responder = responder_of(view)
+    query = dns.message.make_query(
+        f"chat.{APEX}", "A", use_edns=0, options=[dns.edns.GenericOption(10, b"12345678")]
+    ).to_wire()
+    made = []
+    for _ in range(3):
+        for _ in range(3):
+            wire, hot = served(responder, query, b"\xcb\x00\x71\x05")
+        assert hot
+        assert wire is not None
+        made.append(wire[-24:])
+        view.clock_ms += 60_000
+    assert len(set(made)) == 3
+
+
 def test_a_new_plan_is_served_from_the_next_batch_on() -> None:
     """The hot path never answers from a plan that was replaced, and the answers of both are counted."""
     view = FakeView()

@@ -73,6 +73,32 @@ def test_several_answers_leave_out_a_region_that_admits_nothing(ask: Ask, view: 
     assert data(ask(f"pair.eu.{APEX}")) == ["192.0.2.20"]
 
 
+def test_further_answers_are_regions_with_a_share_and_addresses() -> None:
+    """`answers: 3`: no more than hold a share; an alias cannot stand beside others, and takes nobody's place."""
+    names = {"three": DnsName("open", MODEL, answers=3)}
+    plain = FakeView(policy(dns={APEX: zone(names=names)}))
+    assert data(ask_of(plain, f"three.{APEX}", "A", "198.51.100.0/24")) == ["198.51.100.30"]
+    assert sorted(data(ask_of(plain, f"three.{APEX}", "A", "203.0.113.0/24"))) == ["192.0.2.10", "192.0.2.20"]
+    everywhere = {"default": dict.fromkeys(ADDRESS, 50)}
+    regions = policy().regions
+    regions = {
+        **regions,
+        "eu-west-1": msgspec.structs.replace(regions["eu-west-1"], addresses=Addresses(CNAME="lb.cloud.example.net")),
+    }
+    aliased = FakeView(policy(dns={APEX: zone(names=names)}, regions=regions, rtt_ms=everywhere))
+    seen = set()
+    for i in range(30):
+        seen.add(frozenset(data(ask_of(aliased, f"three.{APEX}", "TXT", f"9.9.{i}.0/24"))))
+    both = frozenset(('"region=eu-central-1"', '"region=us-east-1"'))
+    assert seen == {frozenset(("lb.cloud.example.net.",)), both}
+
+
+def test_all_addresses_of_a_region_are_told() -> None:
+    """A region may have several of a family: they lead to one place."""
+    view = with_region("us-east-1", Addresses(A=("198.51.100.30", "198.51.100.31")))
+    assert data(ask_of(view, f"us.{APEX}", "A", "198.51.100.0/24")) == ["198.51.100.30", "198.51.100.31"]
+
+
 def test_residency_holds_when_its_regions_are_lost(ask: Ask, view: FakeView) -> None:
     """N3: SERVFAIL, NODATA or the fallback, as configured; never NXDOMAIN, never another region."""
     view.swap(plan(down=("us-east-1",)))
@@ -87,6 +113,40 @@ def test_residency_holds_when_its_regions_are_lost(ask: Ask, view: FakeView) -> 
     assert data(ask(f"us-fallback.{APEX}")) == ["192.0.2.99"]
     assert data(ask(f"us-fallback.{APEX}", "AAAA")) == ["2001:db8::99"]
     assert data(ask(f"us-alias.{APEX}", "AAAA")) == ["sorry.example.org."]
+
+
+def test_whatever_is_said_instead_of_a_region_says_why(ask: Ask, view: FakeView) -> None:
+    """RFC 8914 on every form that `when_none` takes; a static plan is named beside it."""
+    view.swap(plan(down=("us-east-1",)))
+    for name in ("us", "us-nodata", "us-fallback", "us-alias"):
+        view.static = False
+        assert [code for code, _ in errors(ask(f"{name}.{APEX}", use_edns=0))] == [22]
+        view.static = True
+        assert [code for code, _ in errors(ask(f"{name}.{APEX}", use_edns=0))] == [22, 3]
+
+
+def test_a_full_fleet_is_not_called_filtered(ask: Ask, view: FakeView) -> None:
+    """The others are kept out for good, and the one that is permitted has room for half: 22, not 17, for the rest,
+    and each answer holds for its own network alone."""
+    view.swap(plan(us_east_1={"admit_captive": 0.5, "admit_overflow": ()}))
+    told = Counter()
+    for i in range(60):
+        answer = ask(f"us.{APEX}", subnet=f"198.51.{i}.0/24")
+        (subnet,) = [o for o in answer.options if isinstance(o, dns.edns.ECSOption)]
+        assert subnet.scopelen == 24
+        told[(dns.rcode.Rcode(answer.rcode()), *data(answer), *errors(answer))] += 1
+    assert set(told) == {
+        (dns.rcode.NOERROR, "198.51.100.30"),
+        (dns.rcode.SERVFAIL, (22, "no region is left: overloaded")),
+    }
+
+
+def test_types_that_name_no_region_are_nodata_though_none_is_left() -> None:
+    """Also where regions have aliases, so that every type takes a pick."""
+    view = with_region("us-east-1", Addresses(CNAME="lb.cloud.example.net"))
+    view.swap(plan(down=("us-east-1",)))
+    assert_negative(ask_of(view, f"us.{APEX}", "MX", "198.51.100.0/24"), ttl_s=5)
+    assert ask_of(view, f"us.{APEX}", "A", "198.51.100.0/24").rcode() == dns.rcode.SERVFAIL
 
 
 def test_text_and_caa_are_said_though_no_region_is_left(ask: Ask, view: FakeView) -> None:
@@ -175,6 +235,8 @@ def test_a_static_plan_says_so(ask: Ask, view: FakeView) -> None:
     answer = ask(CHAT, use_edns=0)
     assert data(answer)
     assert [code for code, _ in errors(answer)] == [3]
+    for name, rdtype in ((APEX, "SOA"), (APEX, "NS"), (f"nobody.{APEX}", "A"), (CHAT, "MX")):
+        assert [code for code, _ in errors(ask(name, rdtype, use_edns=0))] == [3]
     view.static = False
     assert errors(ask(CHAT, use_edns=0)) == []
 
@@ -213,6 +275,21 @@ def test_ttl_returns_when_shares_have_stood_still_for_one_ttl(ask: Ask, view: Fa
     assert ask(CHAT).answer[0].ttl == 5
     view.clock_ms += 1_000
     assert ask(CHAT).answer[0].ttl == 20
+
+
+def test_shares_that_hardly_move_leave_the_ttl_alone(ask: Ask, view: FakeView) -> None:
+    """A hundredth of the traffic is nobody's reason to ask more often."""
+    assert ask(CHAT).answer[0].ttl == 20
+    view.swap(plan(eu_west_1={"capacity_well_tokens_per_s": 101_000.0}, epoch=1842))
+    view.clock_ms += 1000
+    assert ask(CHAT).answer[0].ttl == 20
+
+
+def test_trouble_never_makes_a_ttl_longer() -> None:
+    """`ttl_trouble_s` above `ttl_s` changes nothing."""
+    names = {"us": DnsName("open", MODEL, ttl_s=2, ttl_trouble_s=5)}
+    view = FakeView(policy(dns={APEX: zone(names=names)}), plan(down=("eu-west-1",)))
+    assert ask_of(view, f"us.{APEX}", "A", "198.51.100.0/24").answer[0].ttl == 2
 
 
 def test_the_serial_follows_the_epoch(ask: Ask, view: FakeView) -> None:
@@ -264,6 +341,9 @@ def test_an_apex_never_answers_with_a_cname() -> None:
     answer = ask_of(view, APEX, "A", "198.51.100.0/24")
     assert data(answer)[0] in ("192.0.2.10", "192.0.2.20")
     assert data(ask_of(view, APEX, "SOA", "198.51.100.0/24"))
+    fallback = DnsName("yank", MODEL, when_none="fallback", fallback=Addresses(CNAME="sorry.example.org"))
+    lost = FakeView(policy(dns={APEX: zone(names={"@": fallback})}), plan(down=("us-east-1",)))
+    assert_negative(ask_of(lost, APEX, "A", "198.51.100.0/24"), ttl_s=5)
 
 
 def test_a_region_without_addresses_is_not_named() -> None:
