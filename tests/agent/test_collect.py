@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from director.agent.discovery import DiscoveryFailed, Files
 from director.core.report import Scraped
 from tests.agent.dumps import epp_dump, vllm_dump
 from tests.agent.servers import hanging, saying, serving, until
+from tests.serve.processes import free_port
 
 
 def config(*sources: Source, engine: str | None = "vllm", timeout_s: float = 0.5) -> AgentConfig:
@@ -28,12 +28,6 @@ def config(*sources: Source, engine: str | None = "vllm", timeout_s: float = 0.5
     )
     director = DirectorEndpoint("http://127.0.0.1:9", token="t")
     return AgentConfig("eu-west-1", (director,), (deployment,), interval_s=0.5, scrape_timeout_s=timeout_s)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_one_hung_replica_delays_nobody() -> None:

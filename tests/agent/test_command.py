@@ -23,7 +23,7 @@ from director.core.report import Report
 from director.demo.wire import Request, Response, Server
 from tests.agent.dumps import vllm_dump
 from tests.agent.servers import saying, serving, until
-from tests.agent.test_collect import free_port
+from tests.serve.processes import free_port
 
 
 def write(path: Path, replica: str, director: str, more: str = "") -> Path:

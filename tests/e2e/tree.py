@@ -20,7 +20,7 @@ import dns.query
 
 from director.resources import policies_dir
 from director.serve import running
-from tests.serve.processes import Director, director, free_port, wait_for
+from tests.serve.processes import Director, director, free_port, wait_for, wait_for_answer
 
 REGIONS = ("eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-northeast-1")
 ADDRESSES = {
@@ -189,7 +189,7 @@ def tree(
         arguments += ["--policy", str(policies_dir())]
     with director(arguments, folder / "serve.log", env) as process:
         running_tree = Tree(process, http, dns_port, folder / "data")
-        wait_for(running_tree.status, within_s=90, why="the API answers")
+        wait_for_answer(process, running_tree.status, why="the API answers")
         found = wait_for(lambda: running.read(running_tree.data), why="the note of where everything is")
         running_tree.token = command(
             "token", "create", "test", *_scopes(), env={"DIRECTOR_DATABASE_URL": found.database_url}

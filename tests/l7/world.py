@@ -18,7 +18,7 @@ from director.resources import policies_dir
 from director.serve import running
 from tests.e2e.tree import MODEL, REGIONS, Fleet, Tree, command
 from tests.l7.front import Front
-from tests.serve.processes import director, free_port, wait_for
+from tests.serve.processes import director, free_port, wait_for, wait_for_answer
 
 GATEWAY = Path(__file__).with_name("gateway.py")
 SCOPES = ("decide", "read", "operate", *(f"report:{region}" for region in REGIONS))
@@ -183,7 +183,7 @@ planner: {recovery_per_s: 1.0}
         gateways.start_all()
         process = stack.enter_context(director([*arguments, "--policy", str(policy)], folder / "serve.log"))
         tree = Tree(process, http, 0, data)
-        wait_for(tree.status, within_s=90, why="the API answers")
+        wait_for_answer(process, tree.status, why="the API answers")
         found = wait_for(lambda: running.read(data), why="it says where its database is")
         scopes = [word for scope in SCOPES for word in ("--scope", scope)]
         tree.token = command("token", "create", "test", *scopes, env={"DIRECTOR_DATABASE_URL": found.database_url})

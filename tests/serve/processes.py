@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,6 +15,12 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+KERNELS_PORTS = range(*map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()))
+"""Those that outgoing connections get."""
+PORTS = range(10_000, max(11_000, KERNELS_PORTS.start))
+_chance = random.SystemRandom()
+"""Not the shared generator, which property tests seed: two test runs at once would be given the same ports."""
 
 
 class Director:
@@ -71,14 +78,17 @@ def director(arguments: list[str], log_path: Path, env: dict[str, str] | None = 
 
 
 def free_port() -> int:
-    """A port that is free for TCP and UDP at this moment."""
+    """A port that is free for TCP and UDP, and stays so until it is used.
+
+    Not one that the kernel would choose: that may be the local end of anybody's connection a moment later, and for a
+    minute after the connection has ended nobody can listen on it.
+    """
     while True:
-        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-            tcp.bind(("127.0.0.1", 0))
-            port: int = tcp.getsockname()[1]
-            with contextlib.suppress(OSError):
-                udp.bind(("127.0.0.1", port))
-                return port
+        port = _chance.choice(PORTS)
+        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
+            tcp.bind(("127.0.0.1", port))
+            udp.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(what: Callable[[], T | None], within_s: float = 15.0, every_s: float = 0.05, why: str = "") -> T:
@@ -90,6 +100,20 @@ def wait_for(what: Callable[[], T | None], within_s: float = 15.0, every_s: floa
             return answer
         assert time.monotonic() < deadline_s, why or "did not come true in time"
         time.sleep(every_s)
+
+
+def wait_for_answer(running: Director, what: Callable[[], T | None], within_s: float = 90.0, why: str = "") -> T:
+    """The same of a director that starts: one that has ended is not waited for, and says in its log why it did."""
+
+    def answer() -> T | None:
+        code = running.process.poll()
+        assert code is None, f"it ended with code {code}"
+        return what()
+
+    try:
+        return wait_for(answer, within_s, why=why)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; its log: {running.log[-2_000:]}") from error
 
 
 def alive(pid: int) -> bool:
