@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from director.agent.exposition import Dump
-from director.agent.reading import Counted, Picker, Reading, having, label_values, split_list
+from director.agent.reading import Counted, Keep, Picker, Reading, having, label_values, split_list
 
 OUR_FAILURES = frozenset({"error"})
 CLIENT_LEFT = frozenset({"abort"})
@@ -73,10 +73,7 @@ def _read_model(dump: Dump, names: VllmNames, served_name: str | None) -> Readin
     picker = Picker(dump, of_model)
     counted = _counted(picker, names)
     label, workers = _workers(picker, of["running"])
-    processes = {
-        worker: _counted(Picker(dump, lambda labels, w=worker: of_model(labels) and labels.get(label) == w), names)
-        for worker in workers
-    }
+    processes = {worker: _counted(Picker(dump, _of_worker(of_model, label, worker)), names) for worker in workers}
     running_adapters, waiting_adapters, adapters_max = _adapters(picker, of["lora"])
     return Reading(
         served_name=served_name,
@@ -166,6 +163,10 @@ def _asleep(picker: Picker, names: Sequence[str]) -> bool:
     _, found = picker.series(names)
     awake = [s.value for s in found if s.labels.get("sleep_state") == "awake"]
     return bool(awake) and not any(awake)
+
+
+def _of_worker(of_model: Keep, label: str, worker: str) -> Keep:
+    return lambda labels: of_model(labels) and labels.get(label) == worker
 
 
 def _kv_tokens(picker: Picker, names: Sequence[str]) -> float | None:
