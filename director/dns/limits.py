@@ -21,7 +21,7 @@ class Limits(Struct, frozen=True):
     exempt: tuple[str, ...] = ()
     """Networks without that limit: a load balancer such as dnsdist, whose own limits stand before ours."""
     slip: int = 2
-    """Every second limited answer is a TC, no larger than its query: a real client among forged ones gets through."""
+    """Every second limited answer is a TC, with no records but OPT: a real client among forged ones gets through."""
     networks_max: int = 200_000
     """Networks counted within one second; beyond, new ones are answered uncounted rather than not at all."""
     tcp_connections_max: int = 1000

@@ -157,25 +157,39 @@ async def test_stopping_gives_the_port_back(start: Start, view: FakeView) -> Non
     assert sum(view.demand.values()) == 1
 
 
-async def test_a_plan_swap_loses_no_answer(start: Start, view: FakeView) -> None:
-    """Every query sent while plans change is answered, from one plan or the next."""
-    responder = await start(responses_per_s=0)
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_plan_swap_loses_no_answer(view: FakeView, workers: int) -> None:
+    """Every query sent after a change of plan is answered from the new one, whichever worker the kernel gives it to."""
+    limits = Limits(responses_per_s=0)
+    running = [await serve_dns(view, HOST, 0, limits=limits, workers=workers)]
+    port = running[0].port
+    running += [await serve_dns(view, HOST, port, limits=limits, workers=workers) for _ in range(workers - 1)]
     loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setblocking(False)
-        sock.connect((HOST, responder.port))
-        for epoch in range(30):
-            view.swap(plan(epoch=2000 + epoch, down=("eu-west-1",) if epoch % 2 else ()))
-            for i in range(20):
-                sock.send(dns.message.make_query(CHAT, "A", id=i).to_wire())
-            got = set()
-            for _ in range(20):
-                async with asyncio.timeout(5):
-                    message = dns.message.from_wire(await loop.sock_recv(sock, 2048))
-                got.add(message.id)
-                assert data(message)
-            assert got == set(range(20))
-    assert sum(responder.answers().values()) == 600
+    with contextlib.ExitStack() as sockets:
+        # Each is another client to the kernel: sixteen all but surely reach both workers.
+        clients = [sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(16)]
+        for sock in clients:
+            sock.setblocking(False)
+            sock.connect((HOST, port))
+        for epoch in range(20):
+            lost = epoch % 2
+            view.swap(plan(epoch=2000 + epoch, down=("eu-west-1",) if lost else ()))
+            for sock in clients:
+                for i in range(5):
+                    sock.send(dns.message.make_query(CHAT, "A", id=i).to_wire())
+            for sock in clients:
+                got = set()
+                for _ in range(5):
+                    async with asyncio.timeout(5):
+                        message = dns.message.from_wire(await loop.sock_recv(sock, 2048))
+                    got.add(message.id)
+                    assert data(message) == ["192.0.2.20"] or (data(message) == ["192.0.2.10"] and not lost)
+                assert got == set(range(5))
+    served = [sum(responder.answers().values()) for responder in running]
+    for responder in running:
+        await responder.stop()
+    assert all(served)
+    assert sum(served) == 20 * 16 * 5
 
 
 async def test_a_flood_is_limited_with_slip_and_a_cookie_lifts_the_limit(start: Start) -> None:
