@@ -39,6 +39,8 @@ class Place:
         self.discovery: Discovery = discovery_of(source, engine.metrics_path if engine is not None else "/metrics")
         self.voices: dict[str, Voice] = {}
         self.problem: str | None = None
+        self.looked_up = False
+        """Whether the source was looked up, or Prometheus asked, at all; well or not."""
         self.is_prometheus = source.prometheus is not None
         self._seen_unix_s: dict[str, float] = {}
 
@@ -67,10 +69,11 @@ class Place:
         try:
             urls = await self.discovery.find()
         except DiscoveryFailed as error:
-            self.problem = str(error)
+            self.problem, self.looked_up = str(error), True
             return
         self.problem = None
         self.voices = {url: self.voices.get(url) or Voice(url, self.deployment, self.source) for url in urls}
+        self.looked_up = True
 
 
 class Collector:
@@ -115,6 +118,12 @@ class Collector:
             self._summary(deployment, places, memory, at_s)
             for deployment, places, memory in zip(self._config.deployments, self._places, self._memories, strict=True)
         ]
+
+    @property
+    def asked_everybody(self) -> bool:
+        """Whether each source was looked up and each target found there has answered or failed once."""
+        places = self._all_places()
+        return all(place.looked_up and all(voice.heard for voice in place.voices.values()) for place in places)
 
     def voices(self) -> list[Voice]:
         return [voice for place in self._all_places() for voice in place.voices.values()]
@@ -216,12 +225,13 @@ class Collector:
             dumps = read_reply(text)
         except (NoAnswer, NotUnderstood) as error:
             self.scrapes_failed += 1
-            place.problem = f"prometheus {place.source.prometheus}: {error}"
+            place.problem, place.looked_up = f"prometheus {place.source.prometheus}: {error}", True
             for voice in place.voices.values():
                 voice.fail(str(error), certain=False)
             return
         place.problem = None if dumps else f"prometheus {place.source.prometheus}: the query finds no series"
         place.hear(dumps, self._clock(), time.time())
+        place.looked_up = True
 
     def _targets_of(self, key: WatchKey) -> list[tuple[Place, Voice]]:
         url, tls = key

@@ -23,6 +23,10 @@ ONCE_PAUSE_S_MAX = 5.0
 """Between the two scrapes of `--once`: rates need two."""
 
 
+FIRST_REPORT_S_MAX = 10.0
+"""A source that cannot even be looked up holds the first report up no longer than this, or one interval."""
+
+
 class Once(NamedTuple):
     """What one report says, and why."""
 
@@ -63,9 +67,14 @@ class Agent:
             await self._clients.close()
 
     async def _report(self) -> None:
-        """The first report goes out after one scrape's time, the rest on the interval whatever a send takes."""
+        """The first report goes out when everybody was asked once, the rest on the interval whatever a send takes.
+
+        A report before that would call each replica that takes its time not ready, and so the region down.
+        """
         interval_s = self.config.interval_s
-        await asyncio.sleep(min(interval_s, self.config.scrape_timeout_s, 1.0))
+        latest_s = time.monotonic() + min(interval_s, FIRST_REPORT_S_MAX)
+        while not self.collector.asked_everybody and time.monotonic() < latest_s:
+            await asyncio.sleep(0.05)
         next_s = time.monotonic()
         while True:
             report = self.take_report()

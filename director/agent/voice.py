@@ -29,6 +29,8 @@ class Voice:
         self.history = History()
         self.problem: str | None = None
         """Why it has no reading, or what its reading lacks."""
+        self.heard = False
+        """Whether it was ever scraped, well or not."""
         self._adapters_listed: tuple[str, ...] = ()
         self._reading: Reading | None = None
         self._failures = 0
@@ -61,6 +63,7 @@ class Voice:
 
     def observe(self, dump: Dump, at_s: float) -> None:
         """A dump came. One that is not understood takes the reading away: it must never count as idle."""
+        self.heard = True
         try:
             reading = self._choose(dump)
         except NotUnderstood as error:
@@ -88,6 +91,7 @@ class Voice:
 
     def fail(self, problem: str, *, certain: bool) -> None:
         """No dump came. `certain`: nobody is there at all, so that a second try would tell nothing new."""
+        self.heard = True
         self.problem = _shortened(problem)
         self._failures = FAILURES_TOLERATED + 1 if certain else self._failures + 1
 

@@ -22,7 +22,7 @@ from director.agent.run import Agent
 from director.core.report import Report
 from director.demo.wire import Request, Response, Server
 from tests.agent.dumps import vllm_dump
-from tests.agent.servers import saying, serving, until
+from tests.agent.servers import hanging, saying, serving, until
 from tests.serve.processes import free_port
 
 
@@ -111,6 +111,44 @@ async def test_an_agent_reports_while_it_runs_and_through_its_directors_absence(
     sequences = [report.sequence for report in received]
     assert sequences == sorted(set(sequences))
     assert {report.boot_id for report in received} == {agent.builder.boot_id}
+
+
+async def first_report(tmp_path: Path, *replicas: str, interval_s: float = 30.0) -> Report:
+    received: list[Report] = []
+
+    async def take(request: Request) -> Response:
+        received.append(msgspec.json.decode(request.body, type=Report))
+        return Response(202, b"{}")
+
+    async with serving(take) as director:
+        path = write(tmp_path / "agent.yaml", '", "'.join(replicas), director)
+        text = path.read_text().replace("_s: 0.5\n", f"_s: {interval_s}\n")
+        path.write_text(text)
+        running = asyncio.create_task(Agent(load(path)).run())
+        await until(lambda: received, within_s=60.0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return received[0]
+
+
+async def test_a_restarted_agent_takes_no_slow_replica_out(tmp_path: Path) -> None:
+    """The first report waits for who answers late: it would call a region down whose replicas are fine."""
+
+    async def slow(request: Request) -> Response:
+        await asyncio.sleep(2.0)
+        return await saying(vllm_dump())(request)
+
+    async with serving(slow) as replica, serving(saying(vllm_dump())) as other:
+        report = await first_report(tmp_path, replica, other)
+    assert report.health == "ok"
+    assert report.deployments[0].replicas.ready == 2
+
+
+async def test_a_hung_replica_does_not_hold_the_first_report_for_ever(tmp_path: Path) -> None:
+    """It was asked, and its time was up."""
+    async with serving(hanging) as hung, serving(saying(vllm_dump())) as replica:
+        report = await first_report(tmp_path, hung, replica, interval_s=1.5)
+    assert (report.deployments[0].replicas.ready, report.deployments[0].replicas.total) == (1, 2)
 
 
 async def test_a_gateway_goes_down_by_a_few_failures_and_back_by_one_answer(tmp_path: Path) -> None:
