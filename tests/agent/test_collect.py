@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from director.agent.collect import Collector
 from director.agent.config import AgentConfig, DeploymentConfig, DirectorEndpoint, Source
 from director.agent.discovery import DiscoveryFailed, Files
+from director.agent.summary import Summary
 from director.core.report import Scraped
 from tests.agent.dumps import epp_dump, vllm_dump
 from tests.agent.servers import hanging, saying, serving, until
@@ -112,6 +115,77 @@ async def test_a_dripping_replica_is_cut_off_as_a_whole() -> None:
     assert "did not answer within 0.3 s" in collector.summaries()[0].problems[0]
     await collector.close()
     server.close()
+
+
+def http(status: str, body: bytes, *heads: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", "connection: close", *heads, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+async def scraped(answer: bytes) -> Summary:
+    """What the agent makes of a replica that writes these bytes and closes."""
+
+    async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(write, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    collector = Collector(config(Source(static=(url,)), timeout_s=20.0))
+    await collector.scrape_once()
+    summary = collector.summaries()[0]
+    await collector.close()
+    server.close()
+    return summary
+
+
+DUMP = vllm_dump().encode()
+CHUNKED = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (DUMP[:700], DUMP[700:])) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http("200 OK", gzip.compress(DUMP), "content-encoding: gzip"),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + CHUNKED,
+        b"HTTP/1.0 200 OK\r\n\r\n" + DUMP,
+        http("200 OK", DUMP + b"# EOF\n", "content-type: application/openmetrics-text; version=1.0.0"),
+    ],
+    ids=["gzip", "chunked", "until closed", "openmetrics"],
+)
+async def test_a_dump_is_read_however_it_is_sent(answer: bytes) -> None:
+    """The same figures each time."""
+    summary = await scraped(answer)
+    assert (summary.report.replicas.ready, summary.report.running, summary.problems) == (1, 3.0, ())
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (http("200 OK", b"\n  <!doctype html><title>Sign in</title>", "content-type: text/html"), "HTML"),
+        (http("302 Found", b"", "location: http://127.0.0.1:9/login"), "HTTP 302"),
+        (http("204 No Content", b""), "HTTP 204"),
+        (http("503 Service Unavailable", DUMP), "HTTP 503"),
+        (http("401 Unauthorized", b""), "does not let the agent read"),
+        (http("200 OK", b""), "no samples at all"),
+        (http("200 OK", DUMP, "content-encoding: gzip"), "broke off"),
+        (http("200 OK", gzip.compress(DUMP)[:-40], "content-encoding: gzip")[:-10], "broke off"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + CHUNKED[:600], "broke off"),
+        (http("200 OK", gzip.compress(b"# padding\n" * 2_000_000), "content-encoding: gzip"), "more than"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "broke off"),
+        (b"", "broke off"),
+    ],
+)
+async def test_what_is_no_dump_is_named_and_never_idle(answer: bytes, says: str) -> None:
+    """By target and reason; its replica is not ready."""
+    summary = await scraped(answer)
+    assert summary.report.replicas.ready == 0
+    assert summary.report.running is None
+    assert says in summary.problems[0]
+    assert summary.problems[0].startswith("http://127.0.0.1:")
 
 
 async def test_files_in_prometheus_format_are_read_again_when_they_change(tmp_path: Path) -> None:
