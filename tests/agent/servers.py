@@ -33,7 +33,7 @@ async def hanging(_request: Request) -> Response:
     raise AssertionError("unreachable")
 
 
-async def until(condition: Callable[[], object], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], object], within_s: float = 30.0) -> None:
     """Polls; fails when the condition does not come true in time."""
     deadline_s = time.monotonic() + within_s
     while not condition():

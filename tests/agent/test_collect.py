@@ -111,7 +111,7 @@ async def test_a_dripping_replica_is_cut_off_as_a_whole() -> None:
     began_s = time.monotonic()
     await collector.scrape_once()
     took_s = time.monotonic() - began_s
-    assert took_s < 2.0
+    assert took_s < 30.0  # it would drip for more than an hour
     assert "did not answer within 0.3 s" in collector.summaries()[0].problems[0]
     await collector.close()
     server.close()

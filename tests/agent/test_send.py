@@ -92,7 +92,7 @@ async def test_a_silent_director_holds_up_no_other() -> None:
     director, clients = Director(), Clients()
     async with serving(director) as url, serving(hanging) as silent:
         senders = [
-            Sender(DirectorEndpoint(silent, token="t", timeout_s=30.0), "eu-west-1", clients),
+            Sender(DirectorEndpoint(silent, token="t", timeout_s=600.0), "eu-west-1", clients),
             Sender(DirectorEndpoint(url, token="t"), "eu-west-1", clients),
         ]
         tasks = [asyncio.create_task(sender.run()) for sender in senders]

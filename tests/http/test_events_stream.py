@@ -42,7 +42,7 @@ async def frames(reply: httpx.Response) -> AsyncIterator[dict[str, str]]:
 
 async def whys(reply: httpx.Response, count: int) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         async for frame in frames(reply):
             if "data" in frame:
                 found.append((int(frame["id"]), msgspec.json.decode(frame["data"])["why"]))
@@ -57,7 +57,7 @@ async def test_new_events_arrive_and_a_stream_resumes(client: httpx.AsyncClient,
     async with client.stream("GET", "/events", headers=STREAM) as reply:
         assert reply.headers["content-type"].startswith("text/event-stream")
         following = asyncio.ensure_future(whys(reply, 2))
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(30):
             while not following.done():
                 await events.append(database, event(1))
                 await asyncio.sleep(0.2)
@@ -75,7 +75,7 @@ async def test_new_events_arrive_and_a_stream_resumes(client: httpx.AsyncClient,
 async def test_quiet_streams_say_so(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comment keeps proxies from closing a stream on which nothing happens."""
     monkeypatch.setattr(feed, "QUIET_S_MAX", 0.05)
-    async with client.stream("GET", "/events", headers=STREAM) as reply, asyncio.timeout(8):
+    async with client.stream("GET", "/events", headers=STREAM) as reply, asyncio.timeout(30):
         comments = [frame["comment"] async for frame in _first(frames(reply), 3)]
     assert comments == ["follow", "quiet", "quiet"]
 
@@ -97,7 +97,7 @@ async def test_a_bad_resume_point_is_refused(client: httpx.AsyncClient) -> None:
 async def test_streams_outlive_an_outage(client: httpx.AsyncClient, view: FakeView) -> None:
     """While the database is away a stream stays open and says that nothing came."""
     view.database = Database("postgresql://nobody@/none?host=/nowhere")
-    async with client.stream("GET", "/events", headers=STREAM) as reply, asyncio.timeout(8):
+    async with client.stream("GET", "/events", headers=STREAM) as reply, asyncio.timeout(30):
         comments = [frame["comment"] async for frame in _first(frames(reply), 3)]
     assert comments == ["follow", "quiet", "quiet"]
     await view.database.close()
@@ -131,7 +131,7 @@ async def test_an_event_during_a_read_is_not_lost(database: Database, monkeypatc
         return found
 
     monkeypatch.setattr(events, "list_events", read_then_write)
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         async for one in followed.follow(database, 0, region="eu-west-1"):
             if one is not None:
                 assert one.event.why == "why 7"

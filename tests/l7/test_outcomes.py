@@ -56,7 +56,7 @@ class Edges:
             now = self.counted(outcome)
             if now != found[0][1]:
                 found[0] = (time.monotonic(), now)
-            return time.monotonic() - found[0][0] > 1.0
+            return time.monotonic() - found[0][0] > 3.0
 
         wait_for(still, why="counts come to rest")
         return found[0][1]
@@ -86,7 +86,7 @@ def standing_edges(standing_world: World, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def edges(standing_edges: Edges, calm_world: World) -> Edges:
     standing_edges.heal()
-    wait_for(lambda: _well(standing_edges), within_s=30, why="trials close the breaker again")
+    wait_for(lambda: _well(standing_edges), why="trials close the breaker again")
     return standing_edges
 
 
@@ -107,7 +107,7 @@ def test_one_partitioned_proxy_closes_nothing_and_two_do(edges: Edges) -> None:
         assert {answer.status_code for answer in answers} == {200}  # another region took what did not get through
         return edges.counted("connect") >= before + 60
 
-    wait_for(enough, within_s=20, why="its failures are counted")
+    wait_for(enough, why="its failures are counted")
     # Two ticks of the planner with all of that in hand.
     epoch_until_s = time.monotonic() + 2.5
     while time.monotonic() < epoch_until_s:
@@ -119,7 +119,7 @@ def test_one_partitioned_proxy_closes_nothing_and_two_do(edges: Edges) -> None:
         edges.send(edges.one, edges.two, count=10)
         return world.breaker(HERE) != "closed"
 
-    wait_for(opened, within_s=20, why="two witnesses open it")
+    wait_for(opened, why="two witnesses open it")
 
 
 def test_client_errors_count_against_nobody(edges: Edges) -> None:
@@ -149,7 +149,7 @@ def test_backpressure_lowers_quality_and_opens_no_breaker(edges: Edges) -> None:
             sent += sum(answer.status_code == status for answer in edges.send(edges.one, edges.two, count=10))  # noqa: B023
             return float(world.deployment(HERE)["quality"]) < 0.9
 
-        wait_for(lower, within_s=20, why="its quality falls")
+        wait_for(lower, why="its quality falls")
     wait_for(lambda: edges.counted("throttled") >= before + sent, why="they are counted as throttled")
     assert world.breaker(HERE) == world.breaker("eu-west-1") == "closed"
 
@@ -163,7 +163,7 @@ def test_server_errors_of_both_proxies_open_the_breaker(edges: Edges) -> None:
         edges.send(edges.one, edges.two, count=10)
         return world.breaker(HERE) != "closed"
 
-    wait_for(opened, within_s=20, why="it opens")
+    wait_for(opened, why="it opens")
 
 
 def test_an_unfinished_request_is_not_counted(edges: Edges) -> None:

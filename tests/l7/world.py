@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,11 @@ class World:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.tree.http}"
+
+    def shares(self) -> dict[str, float]:
+        """What the director answers to the callers here."""
+        found: dict[str, float] = self.tree.select(tenant="acme", client_zone="europe").body["shares"]
+        return found
 
     def token(self, name: str) -> str:
         """A `decide` token of this name, made once."""
@@ -197,6 +202,17 @@ planner: {recovery_per_s: 1.0}
         front = Front(http)
         stack.callback(front.close)
         yield World(tree, fleet, gateways, front)
+
+
+def quickest_s(once: Callable[[], float], enough_s: float = 1.0, tries: int = 5) -> float:
+    """The shortest of a few times, for a bound that the machine's other work must not break: what is slow is so always.
+
+    Stops at the first that is `enough_s`.
+    """
+    shortest_s = once()
+    while shortest_s >= enough_s and (tries := tries - 1):
+        shortest_s = min(shortest_s, once())
+    return shortest_s
 
 
 _asking = httpx.Client(verify=False)  # one for all: making a client costs more than a request

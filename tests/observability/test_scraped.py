@@ -77,8 +77,8 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tree, Pr
             )
         prometheus = Prometheus(port)
         try:
-            wait_for(lambda: len(prometheus.ask("up == 1")) == len(JOBS), within_s=30, why="all three are scraped")
-            wait_for(lambda: prometheus.ask("sum(director_leader) == 1"), within_s=30, why="the leader is seen")
+            wait_for(lambda: len(prometheus.ask("up == 1")) == len(JOBS), why="all three are scraped")
+            wait_for(lambda: prometheus.ask("sum(director_leader) == 1"), why="the leader is seen")
             yield tree, prometheus
         finally:
             process.terminate()
@@ -124,7 +124,7 @@ def test_every_panel_can_be_shown(scraped: tuple[Tree, Prometheus]) -> None:
         return count
 
     # A rate has nothing to show before its second scrape.
-    wait_for(lambda: shown() > len(PANELS) * 0.6, within_s=30, why="most panels show something")
+    wait_for(lambda: shown() > len(PANELS) * 0.6, why="most panels show something")
 
 
 def test_a_drained_region_shows_within_seconds(scraped: tuple[Tree, Prometheus]) -> None:

@@ -91,7 +91,7 @@ def free_port() -> int:
             return port
 
 
-def wait_for(what: Callable[[], T | None], within_s: float = 15.0, every_s: float = 0.05, why: str = "") -> T:
+def wait_for(what: Callable[[], T | None], within_s: float = 60.0, every_s: float = 0.05, why: str = "") -> T:
     """Ask until the answer is truthy; AssertionError after the deadline."""
     deadline_s = time.monotonic() + within_s
     while True:
