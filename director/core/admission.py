@@ -8,7 +8,8 @@ planner computes what fits (feed-forward), and only a slow trim looks at utilisa
     admit_captive   (budget - pinned) ÷ captive
     admit_home      (budget - pinned - captive) ÷ (offered - captive)
     headroom        overflow_target · capacity · trim - pinned - offered; closed while admit_home < 1
-    relief          the same for deployments that only slow start holds back, or whose slots stand empty (`filling`)
+    relief          home_target · capacity - taken: what slow start or the guests' lower target still holds back, and
+                    empty slots on top (`filling`); no bound where capacity is a guess and slots stand empty
     overload        to overload_ceiling · capacity · trim, for what nobody else takes
 
 The rounds of overflow, relief and overload run over all of a model's routes at once here, and publish a fraction per
@@ -18,6 +19,7 @@ round, which is what makes every replica's shares add up to what was foreseen. S
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from director.core.policy import Planner
 from director.core.room import Flow, Room
@@ -132,20 +134,20 @@ def _believe_fall(flow: Flow) -> None:
 
 
 def _relief(room: Room, settings: Planner) -> float:
-    """What slow start alone holds back, and what slots that stand empty can hold for a while: given only when the
-    alternative is a refusal or an overload.
+    """What slow start alone holds back, what is kept free for residents who do not come, and what slots that stand
+    empty can hold for a while: given only when the alternative is a refusal or an overload.
     """
     if not (room.usable and room.fresh) or room.trial_ratio is not None:
         return 0.0
+    target = settings.home_target
     full = room.admit_home_raw >= FULL
     paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
-    target = settings.overflow_target if full else settings.home_target
-    if paced:
-        return max(0.0, target * room.capacity - room.taken)
-    if not room.filling.known or room.filling.now >= target:
-        return 0.0
-    faster = max(1.0, room.life_s / FILL_S)
-    return max(0.0, (target + (target - room.filling.now) * faster) * room.capacity - room.taken)
+    if room.guessed and room.filling.known and room.filling.first < target:
+        # Nobody ever measured it: that slots stood empty at the newest report says more than any guess.
+        return inf
+    if room.filling.known and room.filling.now < target and not paced:
+        target += (target - room.filling.now) * max(1.0, room.life_s / FILL_S)
+    return max(0.0, target * room.capacity - room.taken)
 
 
 def _to_ceiling(room: Room, settings: Planner) -> float:

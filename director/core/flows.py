@@ -66,6 +66,7 @@ def rooms(
             admit_rise_max=policy.planner.recovery_per_s * dt_s,
             capacity_well=deployment.capacity_well_tokens_per_s,
             capacity_now=deployment.capacity_tokens_per_s,
+            guessed=deployment.capacity_source == "none",
             filling=filling.moved_on(memory.filling, sent, capacity, life_s, dt_s),
             life_s=life_s,
         )

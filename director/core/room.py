@@ -33,6 +33,8 @@ class Room(Struct):
     """As published: without the trim."""
     filling: Filling = UNKNOWN
     """The slots in use by now."""
+    guessed: bool = False
+    """Its capacity was never measured or configured, nor that of any other of its model."""
     life_s: float = 0.0
     """How long a request stays."""
     share_max: float = 1.0

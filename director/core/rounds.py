@@ -7,7 +7,8 @@ are published per round, a replica's shares are exactly what the planner foresaw
     home      each candidate takes home_share · admit_home (captive routes: admit_captive)
     overflow  what is left is offered over headroom, nearest first; each takes its round's fraction; one that takes
               only part leaves; the rest repeats
-    relief    the same again over candidates that only slow start holds back: pace yields before a refusal does
+    relief    the same again over candidates that slow start, their reserve or a guess holds back: each yields before a
+              refusal or an overload does
     overload  what is still left fills healthy candidates to the ceiling, over home shares first, if the tenant shares
 
 Candidates stand in a lane, nearest first, so that a round touches only those within `spread_ms` of the nearest that is

@@ -154,7 +154,8 @@ def _remember(
     return structs.replace(
         memory,
         capacity_well=deployment.capacity_well_tokens_per_s,
-        admit_home=room.admit_home,
+        # Slow start is for who was away: a guess too low is no absence.
+        admit_home=max(room.admit_home, memory.admit_home) if room.guessed else room.admit_home,
         guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,
         limited_s=limited_s,
         filling=room.filling,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +35,8 @@ def fleets(draw: st.DrawFn) -> tuple[list[Room], list[Flow]]:
             admit_home_before=draw(st.sampled_from([0.0, 0.5, 1.0])),
             guest_gate=draw(st.sampled_from([0.0, 0.5, 1.0])),
             admit_rise_max=0.02,
-            filling=Filling(draw(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.2]))),
+            filling=Filling(draw(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.2])), draw(st.sampled_from([0.0, 0.95]))),
+            guessed=draw(st.sampled_from([False, False, True])),
             life_s=draw(st.sampled_from([2.0, 15.0, 60.0])),
         )
         for name in NAMES
@@ -98,6 +102,8 @@ def test_nobody_is_filled_beyond_what_their_stage_allows(fleet: tuple[list[Room]
         if room.usable:
             empty = max(0.0, 0.9 - room.filling.now) if room.filling.known else 0.0
             most = max(SETTINGS.overload_ceiling, 0.9 + empty * max(1.0, room.life_s / FILL_S))
+            if room.guessed and room.filling.known and room.filling.first < 0.9:
+                most = inf  # what was never measured refuses nobody while its slots stand empty
             assert taken <= most * room.capacity * (1 + 1e-6) + 1e-6
             guests = sum(f.demand * f.lane.overflow.get(i, 0.0) * room.kappa for f, i in places)
             if guests > 1e-6:
@@ -188,6 +194,37 @@ def test_a_room_that_only_slow_start_holds_back_gives_relief_before_a_refusal() 
     assert flow.lane.left == 0
 
 
+def test_what_is_kept_free_for_residents_goes_before_anybody_is_overloaded() -> None:
+    """The far region's reserve, from the overflow target to the home target, is used first; then both are overloaded."""
+    rooms = [a_room("home", 1000.0), a_room("far", 1000.0)]
+    flow = Flow(1780.0, False, True, lane_of([10.0, 40.0], rooms, 10.0), rooms)
+    run(rooms, [flow])
+    assert flow.demand * flow.lane.total(0) == pytest.approx(900)
+    assert flow.demand * flow.lane.overflow[1] == pytest.approx(800)
+    assert flow.demand * flow.lane.relief[1] == pytest.approx(80)
+    assert flow.lane.overload == {}
+
+
+def test_a_reserve_is_no_room_for_guests_who_could_go_home() -> None:
+    """While home has room nobody is a guest, and a region that sheds its own lends nothing of its reserve."""
+    rooms = [a_room("a", 1000.0), a_room("b", 1000.0)]
+    both = [Flow(demand, False, False, lane_of([10.0, 40.0], order, 10.0), order)
+            for demand, order in ((1000.0, rooms), (1000.0, rooms[::-1]))]  # fmt: skip
+    run(rooms, both)
+    for flow in both:
+        assert flow.demand * flow.lane.home[0] == pytest.approx(900)
+        assert flow.lane.total(1) == 0
+
+
+@pytest.mark.parametrize(("first", "refused"), [(0.2, 0.0), (0.95, 0.55)])
+def test_a_guess_refuses_nobody_while_slots_stand_empty(first: float, refused: float) -> None:
+    """A capacity that nobody measured or configured: what the newest report said of its slots counts for more."""
+    room = a_room("a", 100.0, guessed=True, filling=Filling(first, first), life_s=2.0)
+    flow = Flow(200.0, False, False, lane_of([10.0], [room], 10.0), [room])
+    run([room], [flow])
+    assert flow.lane.left == pytest.approx(refused)
+
+
 def test_equal_rooms_fill_alike() -> None:
     """Two equal regions at equal distance take equal guests."""
     rooms = [a_room("home", 100.0), a_room("x", 1000.0), a_room("y", 1000.0)]
@@ -198,8 +235,8 @@ def test_equal_rooms_fill_alike() -> None:
     assert rooms[0].admit_overflow == ()
 
 
-def a_room(name: str, capacity: float, **fields: float) -> Room:
-    defaults: dict[str, float] = {"admit_home_before": 1.0, "guest_gate": 1.0}
+def a_room(name: str, capacity: float, **fields: Any) -> Room:
+    defaults: dict[str, Any] = {"admit_home_before": 1.0, "guest_gate": 1.0}
     return Room(
         DeploymentKey(name, "m", "1"),
         capacity,

@@ -40,6 +40,13 @@ def test_a_check_that_fails_exits_1(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["ok"] is False
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_fleet_that_nobody_knows_yet_refuses_nothing(seed: str) -> None:
+    """The shipped scenario that takes less than a second: it runs here as it is."""
+    result = CliRunner().invoke(simulate_command, ["cold", "--quiet", "--json", "--seed", seed])
+    assert (result.exit_code, json.loads(result.stdout)["ok"]) == (0, True), result.output
+
+
 def test_the_terminal_shows_table_and_checks(tmp_path: Path) -> None:
     result = _run(tmp_path, SMALL + FAILS)
     assert result.exit_code == 1
