@@ -142,7 +142,7 @@ def _relief(room: Room, settings: Planner) -> float:
     target = settings.home_target
     full = room.admit_home_raw >= FULL
     paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
-    if room.guessed and room.filling.known and room.filling.first < target:
+    if room.guessed and room.capacity > 0 and room.filling.known and room.filling.first < target:
         # Nobody ever measured it: that slots stood empty at the newest report says more than any guess.
         return inf
     if room.filling.known and room.filling.now < target and not paced:

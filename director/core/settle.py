@@ -21,13 +21,13 @@ def settle(rooms: Sequence[Room], flows: Sequence[Flow], stage: Stage) -> None:
     wanting = [_Wanting(flow, stage) for flow in flows if flow.lane.left > NOTHING]
     if not wanting:
         for room in rooms:
-            if room.free > 0:
+            if room.free > NOTHING:
                 setattr(room, f"admit_{stage}", (1.0,))
         return
     open_rooms = []
     for room in rooms:
         room.weight = 0.0
-        if room.free > 0:
+        if room.free > NOTHING:
             # Guests go by headroom, the last resorts by capacity.
             room.weight = room.headroom if stage == "overflow" else room.capacity_now
             room.history = []
@@ -146,7 +146,7 @@ class _Wanting:
                 given[position] = given.get(position, 0.0) + took
                 tokens = demand * took * room.kappa
                 # What is left of a room that was filled is rounding, and no room.
-                room.free = rest if (rest := room.free - tokens) > NOTHING * room.capacity else 0.0
+                room.free = rest if (rest := room.free - tokens) > NOTHING * (1.0 + room.capacity) else 0.0
                 room.taken += tokens
                 taken += took
             if room.ratio >= 1.0 and took >= whole - NOTHING:

@@ -146,7 +146,8 @@ class _Outside(HTMLParser):
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     """One file: no script, nothing fetched, every element closed, a chart for each thing that is promised."""
-    result = _run(tmp_path, SMALL + FAILS, "--html", str(tmp_path / "page.html"))
+    crowded = SMALL.replace("[[0, 0.5]]", "[[0, 2.0]]")
+    result = _run(tmp_path, crowded + FAILS, "--html", str(tmp_path / "page.html"))
     assert result.exit_code == 1
     text = (tmp_path / "page.html").read_text()
     parser = _Outside()
