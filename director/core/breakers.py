@@ -9,7 +9,7 @@ from msgspec import structs
 from director.core import breaker, quality, witnesses
 from director.core.breaker import Seen
 from director.core.observations import Observations
-from director.core.policy import Policy
+from director.core.policy import Objective, Policy
 from director.core.state import DeploymentMemory
 
 
@@ -26,18 +26,23 @@ def turn(
     outcomes = witnesses.from_outcomes(observations.outcomes)
     throttled = witnesses.backpressure(observations.outcomes)
     probes = witnesses.from_probes(observations.probes)
+    objectives = {name: policy.objectives[model.objective] for name, model in policy.models.items()}
     seen: list[list[Seen]] = []
     out: list[DeploymentMemory] = []
     for memory in memories:
-        m = _pressed(memory, throttled[memory.key], now_ms) if memory.key in throttled else memory
+        m, region = memory, memory.key.region
+        if throttled and m.key in throttled:
+            m = _pressed(m, throttled[m.key], now_ms)
         words = []
-        if m.key.region in reported:
-            own = witnesses.from_report(m.report, spans.get(m.key.region, 5.0))
+        if region in reported:
+            own = witnesses.from_report(m.report, spans.get(region, 5.0))
             if own is not None:
                 words.append(own)
-        words += outcomes.get(m.key, ())
-        words += probes.get(m.key.region, ())
-        moved, quality_now = m.breaker, _quality(m, policy, now_ms)
+        if outcomes:
+            words += outcomes.get(m.key, ())
+        if probes:
+            words += probes.get(region, ())
+        moved, quality_now = m.breaker, _quality(m, objectives.get(m.key.model), now_ms)
         if not (breaker.is_calm(moved) and all(word.failures <= 0 for word in words)):
             moved = breaker.observe(moved, words, settings, "/".join(m.key), now_ms)
         if moved is not m.breaker or quality_now != m.quality:
@@ -91,15 +96,10 @@ def _open(out: list[DeploymentMemory], seen: Sequence[Sequence[Seen]], policy: P
         out[place] = structs.replace(m, breaker=held)
 
 
-def _quality(memory: DeploymentMemory, policy: Policy, now_ms: int) -> float:
-    model = policy.models.get(memory.key.model)
-    if model is None:
+def _quality(memory: DeploymentMemory, objective: Objective | None, now_ms: int) -> float:
+    """1 for a model that the policy does not know."""
+    if objective is None:
         return 1.0
     return quality.quality(
-        memory.quality,
-        memory.error_ratio,
-        memory.throttled_ratio,
-        memory.retry_after_ms,
-        policy.objectives[model.objective],
-        now_ms,
+        memory.quality, memory.error_ratio, memory.throttled_ratio, memory.retry_after_ms, objective, now_ms
     )

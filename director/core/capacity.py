@@ -45,11 +45,10 @@ Source = Literal["configured", "estimated", "median", "none"]
 
 def slots(report: DeploymentReport) -> float:
     """Requests that the ready replicas run at once. `max_running` is over ready replicas as reported."""
-    if report.replicas.ready <= 0:
+    ready = report.replicas.ready
+    if ready <= 0:
         return 0.0
-    if report.max_running is not None:
-        return report.max_running
-    return SLOTS_PER_REPLICA * report.replicas.ready
+    return report.max_running if report.max_running is not None else SLOTS_PER_REPLICA * ready
 
 
 def occupancy(report: DeploymentReport) -> float | None:
@@ -64,11 +63,10 @@ def occupancy(report: DeploymentReport) -> float | None:
 def utilisation(report: DeploymentReport) -> float | None:
     """Occupancy, with what waits on top: above 1 where a queue stands."""
     part = occupancy(report)
-    if part is None:
-        return None
+    if part is None or not report.waiting:
+        return part
     available = slots(report)
-    waiting = report.waiting or 0.0
-    return part + (waiting / available if available > 0 else 0.0)
+    return part + (report.waiting / available if available > 0 else 0.0)
 
 
 class Mix(Struct, frozen=True, array_like=True, gc=False):
@@ -90,17 +88,17 @@ class Mix(Struct, frozen=True, array_like=True, gc=False):
     @property
     def prompt_mean(self) -> float | None:
         """Tokens of a mean prompt; None where reports do not say."""
-        return self.prompt / self.arrived if self.balanced and self.arrived > 0.0 else None
+        return self.prompt / self.arrived if self.turnover >= TURNED_OVER and self.arrived > 0.0 else None
 
     @property
     def tokens_per_generated(self) -> float:
         """At least 1; 1 where nothing is known."""
         if self.generation <= 0.0:
             return 1.0
-        prompt = self.prompt
-        if self.balanced and self.arrived > 0.0 and self.ended > 0.0:
-            prompt *= self.ended / self.arrived
-        return (prompt + self.generation) / self.generation
+        prompt, arrived, generation = self.prompt, self.arrived, self.generation
+        if self.turnover >= TURNED_OVER and arrived > 0.0 and self.ended > 0.0:
+            prompt *= self.ended / arrived
+        return (prompt + generation) / generation
 
 
 def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
@@ -115,12 +113,15 @@ def follow_mix(mix: Mix, report: DeploymentReport, dt_s: float) -> Mix:
         if turnover >= TURNED_OVER:
             mix = Mix()
     seen_s = mix.seen_s + dt_s
-    a = max(weight(dt_s, MIX_S), dt_s / seen_s)
+    a, early = weight(dt_s, MIX_S), dt_s / seen_s
+    if early > a:
+        a = early
+    prompt, came, ended, generation = mix.prompt, mix.arrived, mix.ended, mix.generation
     return Mix(
-        mix.prompt + a * ((done.prompt_tokens_per_s or 0.0) - mix.prompt),
-        mix.arrived + a * ((arrived or 0.0) - mix.arrived),
-        mix.ended + a * ((done.requests_per_s or 0.0) - mix.ended),
-        mix.generation + a * (done.generation_tokens_per_s - mix.generation),
+        prompt + a * ((done.prompt_tokens_per_s or 0.0) - prompt),
+        came + a * ((arrived or 0.0) - came),
+        ended + a * ((done.requests_per_s or 0.0) - ended),
+        generation + a * (done.generation_tokens_per_s - generation),
         seen_s,
         turnover,
     )
@@ -170,9 +171,9 @@ def learn(
 
 def rate_per_slot(measured: Tracker, report: DeploymentReport, model_median: float | None) -> tuple[float, Source]:
     """Tokens/s per slot and where it came from: measured, else configured, else the model's median, else assumed."""
-    available = slots(report)
-    if measured.known:
+    if measured.samples > 0:
         return measured.published, "estimated"
+    available = slots(report)
     if report.capacity_tokens_per_s is not None and available > 0:
         return report.capacity_tokens_per_s / available, report.capacity_source or "configured"
     if model_median is not None:
@@ -185,9 +186,7 @@ def _stage_occupancy(stage: Stage) -> float | None:
 
 
 def _worse(running: float | None, available: float | None, kv_usage: float | None) -> float | None:
-    parts = []
-    if running is not None and available:
-        parts.append(running / available)
-    if kv_usage is not None:
-        parts.append(kv_usage)
-    return max(parts) if parts else None
+    part = running / available if running is not None and available else None
+    if part is None or kv_usage is None:
+        return kv_usage if part is None else part
+    return part if part >= kv_usage else kv_usage

@@ -50,6 +50,7 @@ SKIPPED_MAX = 3
 """Where every interval is like that, poor samples are better than none."""
 NOISE_S = 120.0
 _SAMPLES_MIN = 8
+_SWERVE_MIN = MOVED_MIN**2 / 4.0
 _WINSOR = 9.0
 
 
@@ -91,43 +92,45 @@ def read(
     """Take one report into the curve. `occupancy` is of its end, `generated_per_s` of the `dt_s` before it; `foreseen`
     is how the batch should have filled meanwhile.
     """
-    occupied = occupancy * slots
-    if curve.last < 0.0 or slots <= 0.0:
+    occupied, last, samples = occupancy * slots, curve.last, curve.samples
+    if last < 0.0 or slots <= 0.0:
         return Reading(_with(curve, last=occupied), None, moved=False)
-    mean = min(1.0, max(0.0, (curve.last + occupied) / 2.0 / slots + foreseen.bow))
-    if min(mean, occupancy) < OCCUPANCY_MIN or generated_per_s < RATE_MIN * slots:
+    mean = (last + occupied) / 2.0 / slots + foreseen.bow
+    mean = 0.0 if mean < 0.0 else mean if mean < 1.0 else 1.0
+    if mean < OCCUPANCY_MIN or occupancy < OCCUPANCY_MIN or generated_per_s < RATE_MIN * slots:
         return Reading(_with(curve, last=occupied), None, moved=False)
-    if curve.skipped < SKIPPED_MAX and abs(occupied - curve.last) > SWING_MAX * mean * slots:
+    if curve.skipped < SKIPPED_MAX and abs(occupied - last) > SWING_MAX * mean * slots:
         return Reading(_with(curve, last=occupied, skipped=curve.skipped + 1), None, moved=False)
     pace = mean * slots / generated_per_s
-    if curve.samples == 0:
+    if samples == 0:
         first = _with(curve, last=occupied, occupancy=mean, pace=pace, samples=1)
         return Reading(first, _at_target(pace, mean, first.bend, target), moved=False)
-    apart = mean - curve.occupancy
+    apart, noise = mean - curve.occupancy, curve.noise
     moved = (
-        curve.samples >= _SAMPLES_MIN
-        and abs(apart) > MOVED_MIN
-        and abs(apart) > MOVED_SIGMAS * sqrt(curve.noise)
+        abs(apart) > MOVED_MIN
+        and samples >= _SAMPLES_MIN
+        and abs(apart) > MOVED_SIGMAS * sqrt(noise)
         # Fuller and faster, or emptier and slower, is no move along a curve; the averages will tell.
         and (pace - curve.pace) * apart > -FLAT * curve.pace * abs(apart)
     )
     bend = _bent(curve, apart, pace, mean, target) if moved else curve.bend
-    early, noise = 1.0 / (curve.samples + 1), curve.noise
-    a = max(weight(dt_s, AVERAGE_S), early)
+    early = 1.0 / (samples + 1)
+    a = known if (known := weight(dt_s, AVERAGE_S)) > early else early
     if curve.before_last >= 0.0:
-        swerve = ((occupied - 2.0 * curve.last + curve.before_last) / slots) ** 2 / 6.0
+        swerve = ((occupied - 2.0 * last + curve.before_last) / slots) ** 2 / 6.0
         # A move is not noise: it counts no more than the noise known so far, and one jump no more than a little.
-        swerve = min(swerve, noise if moved else max(_WINSOR * noise, MOVED_MIN**2 / 4.0))
-        noise += max(weight(dt_s, NOISE_S), early) * (swerve - noise)
+        most = noise if moved else max(_WINSOR * noise, _SWERVE_MIN)
+        a_noise = known if (known := weight(dt_s, NOISE_S)) > early else early
+        noise += a_noise * ((swerve if swerve < most else most) - noise)
     following = Curve(
         occupied,
-        curve.last,
+        last,
         curve.occupancy + a * apart,
         noise,
         curve.pace + a * (pace - curve.pace),
         bend,
         curve.learnt or moved,
-        curve.samples + 1,
+        samples + 1,
     )
     return Reading(following, _at_target(pace, mean, bend, target), moved)
 
@@ -149,7 +152,7 @@ def _bent(curve: Curve, apart: float, pace: float, mean: float, target: float) -
 
 def _at_target(pace: float, occupancy: float, bend: float, target: float) -> float:
     """An engine that is fuller than its target is taken as it is: no credit for what it would do with less."""
-    return (1.0 - bend * max(0.0, target - occupancy)) / pace
+    return (1.0 - bend * (target - occupancy)) / pace if occupancy < target else 1.0 / pace
 
 
 def _with(

@@ -58,7 +58,7 @@ class Tracker(Struct, frozen=True, array_like=True, gc=False):
 
 def observe(tracker: Tracker, sample: float, dt_s: float, band: Band) -> Tracker:
     """Take one sample that stands for the last `dt_s` seconds; the first is published at once."""
-    dt_s = max(dt_s, 1e-3)
+    dt_s = dt_s if dt_s > 1e-3 else 1e-3
     if tracker.samples == 0:
         return Tracker(sample, sample, sample, 0.0, sample, dt_s, 1)
     seen_s = tracker.seen_s + dt_s

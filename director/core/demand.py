@@ -14,7 +14,7 @@ Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -95,14 +95,17 @@ def follow_routes(known: Iterable[RouteMemory], new: dict[RouteKey, float], dt_s
     return tuple(out)
 
 
-def follow_pinned(memory: DeploymentMemory, pinned: float, decided: float, dt_s: float) -> DeploymentMemory:
-    """Move a deployment's pinned demand on, and count what was decided into it since its last report."""
-    tracker: Tracker = memory.pinned
-    if decided <= 0 and pinned <= 0 and tracker.samples == 0:
-        return memory
-    if pinned > 0 or tracker.samples > 0:
-        tracker = observe(tracker, pinned, dt_s, PINNED_BAND)
-    return structs.replace(memory, pinned=tracker, decided_since_report=memory.decided_since_report + decided * dt_s)
+def follow_pinned(
+    memories: Sequence[DeploymentMemory], pinned: Mapping[DeploymentKey, float], dt_s: float
+) -> list[DeploymentMemory]:
+    """Move pinned demand on, where there is or was any."""
+    out = []
+    for memory in memories:
+        tracker, tokens = memory.pinned, pinned.get(memory.key, 0.0)
+        if tokens > 0.0 or tracker.samples > 0:
+            memory = structs.replace(memory, pinned=observe(tracker, tokens, dt_s, PINNED_BAND))
+        out.append(memory)
+    return out
 
 
 def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s: float) -> DeploymentMemory:

@@ -42,9 +42,9 @@ class Filling(Struct, frozen=True, array_like=True, gc=False):
     @property
     def bow(self) -> float:
         """How far the mean of the interval lies above the mean of its ends, as a ratio of all slots."""
-        if not self.known or self.span_s <= 0.0:
+        if self.now < 0.0 or self.span_s <= 0.0:
             return 0.0
-        return self.sum / self.span_s - (self.first + min(1.0, self.now)) / 2.0
+        return self.sum / self.span_s - (self.first + (self.now if self.now < 1.0 else 1.0)) / 2.0
 
 
 UNKNOWN = Filling()
@@ -52,8 +52,9 @@ UNKNOWN = Filling()
 
 def life_s(report: DeploymentReport) -> float:
     """How long a request stays: running ÷ completed requests per second."""
-    completed = report.completed.requests_per_s if report.completed is not None else None
-    life = report.running / completed if report.running and completed else LIFE_S_UNKNOWN
+    done, running = report.completed, report.running
+    completed = done.requests_per_s if done is not None else None
+    life = running / completed if running and completed else LIFE_S_UNKNOWN
     if life < LIFE_S_MIN:
         return LIFE_S_MIN
     return life if life < LIFE_S_MAX else LIFE_S_MAX
@@ -63,17 +64,18 @@ def reported(filling: Filling, utilisation: float | None) -> Filling:
     """After a report, from which a new interval begins. Unknown where it does not say."""
     if utilisation is None:
         return UNKNOWN
-    now = utilisation
-    if filling.known and utilisation < filling.now:
-        now = filling.now + BELIEVED * (utilisation - filling.now)
-    return Filling(now, min(1.0, now))
+    now, before = utilisation, filling.now
+    if before >= 0.0 and utilisation < before:
+        now = before + BELIEVED * (utilisation - before)
+    return Filling(now, now if now < 1.0 else 1.0)
 
 
 def moved_on(filling: Filling, sent: float, capacity: float, life_s: float, dt_s: float) -> Filling:
     """After `dt_s` in which `sent` tokens/s came, against a capacity of so many, and stayed for `life_s`."""
-    if not filling.known or capacity <= 0.0:
+    before = filling.now
+    if before < 0.0 or capacity <= 0.0:
         return filling
     towards = sent / capacity if sent < SENT_MAX * capacity else SENT_MAX
-    now = filling.now + (towards - filling.now) * (1.0 - exp(-dt_s / life_s))
-    mean = ((filling.now if filling.now < 1.0 else 1.0) + (now if now < 1.0 else 1.0)) / 2.0
+    now = before + (towards - before) * (1.0 - exp(-dt_s / life_s))
+    mean = ((before if before < 1.0 else 1.0) + (now if now < 1.0 else 1.0)) / 2.0
     return Filling(now, filling.first, filling.sum + mean * dt_s, filling.span_s + dt_s)

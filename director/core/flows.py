@@ -47,23 +47,24 @@ def rooms(
 ) -> list[Room]:
     """One room a deployment, in the same order. Under static all are equally unknown: staleness keeps no guest out."""
     out = []
+    rise_max, trial_ratio = policy.planner.recovery_per_s * dt_s, policy.breaker.trial_ratio
     for memory, deployment in zip(memories, deployments, strict=True):
-        region = regions[memory.key.region]
-        half_open = memory.breaker.state == "half_open"
+        region = regions[deployment.region]
         capacity = deployment.capacity_tokens_per_s * deployment.trim
         life_s = filling.life_s(memory.report)
-        sent = decided.get(memory.key, 0.0) * memory.kappa + memory.background.published
+        background, kappa = memory.background.published, memory.kappa
+        sent = decided.get(memory.key, 0.0) * kappa + background
         room = Room(
             key=memory.key,
             capacity=capacity,
             usable=takes_new_sessions(region, deployment),
             fresh=region.freshness == "fresh" or static,
-            trial_ratio=policy.breaker.trial_ratio if half_open else None,
-            pinned=memory.pinned.published * memory.kappa + memory.background.published,
-            kappa=memory.kappa,
+            trial_ratio=trial_ratio if deployment.breaker == "half_open" else None,
+            pinned=memory.pinned.published * kappa + background,
+            kappa=kappa,
             admit_home_before=memory.admit_home,
             guest_gate=memory.guest_gate,
-            admit_rise_max=policy.planner.recovery_per_s * dt_s,
+            admit_rise_max=rise_max,
             capacity_well=deployment.capacity_well_tokens_per_s,
             capacity_now=deployment.capacity_tokens_per_s,
             guessed=deployment.capacity_source == "none",

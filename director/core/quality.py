@@ -35,15 +35,15 @@ def ratios(report: DeploymentReport) -> Ratios:
 
 def smooth(before: float, sample: float | None, dt_s: float) -> float:
     """Exponential average over `ERROR_S`; no sample counts as none wrong."""
-    return before + weight(dt_s, ERROR_S) * ((sample or 0.0) - before)
+    return before + weight(dt_s, ERROR_S) * ((sample or 0.0) - before) if sample or before else 0.0
 
 
 def quality(
     published: float, error_ratio: float, throttled_ratio: float, retry_after_ms: int, objective: Objective, now_ms: int
 ) -> float:
     """The published quality, in [quality_min, 1]; 1 while nothing is wrong."""
-    raw = 1.0 - error_ratio * objective.error_weight
-    raw = max(objective.quality_min, min(raw, 1.0 - throttled_ratio))
+    raw, unthrottled = 1.0 - error_ratio * objective.error_weight, 1.0 - throttled_ratio
+    raw = max(objective.quality_min, raw if raw < unthrottled else unthrottled)
     if now_ms < retry_after_ms:
         return min(published, raw)
     if raw >= 1.0 - QUALITY_STEP / 5:

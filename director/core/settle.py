@@ -15,14 +15,17 @@ from director.core.grain import grained
 from director.core.room import Flow, Room
 from director.core.rounds import NOTHING, ROUNDS_MAX, Stage
 
+_ALL = (1.0,)
+
 
 def settle(rooms: Sequence[Room], flows: Sequence[Flow], stage: Stage) -> None:
     """Run the stage with each room's `free`, and leave its fractions in `admit_<stage>`."""
     wanting = [_Wanting(flow, stage) for flow in flows if flow.lane.left > NOTHING]
+    admitted = f"admit_{stage}"
     if not wanting:
         for room in rooms:
             if room.free > NOTHING:
-                setattr(room, f"admit_{stage}", (1.0,))
+                setattr(room, admitted, _ALL)
         return
     open_rooms = []
     for room in rooms:
@@ -53,14 +56,13 @@ def settle(rooms: Sequence[Room], flows: Sequence[Flow], stage: Stage) -> None:
             wants.take(everybody_stays=over_home)
         wanting = [wants for wants in wanting if wants.flow.lane.left > NOTHING]
     for room in open_rooms:
-        setattr(room, f"admit_{stage}", _shortened(room.history, open_still=room.free > 0))
+        # Whom nobody asked takes all of whatever comes.
+        setattr(room, admitted, _shortened(room.history, open_still=room.free > 0) if room.history else _ALL)
 
 
 def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
     """Fractions by round, where the last repeats: whoever has room left goes on taking all, whoever is full nothing."""
     last = 1.0 if open_still else 0.0
-    if not history:
-        return (last,)
     out = [grained(ratio, 1_000_000) if 0.0 < ratio < 1.0 else ratio for ratio in history]
     out.append(last)
     while len(out) > 1 and out[-1] == out[-2]:
@@ -71,17 +73,17 @@ def _shortened(history: list[float], *, open_still: bool) -> tuple[float, ...]:
 class _Wanting:
     """One route's offers in one stage."""
 
-    __slots__ = ("flow", "given", "parts", "reached", "still_in", "total")
+    __slots__ = ("flow", "given", "nearest", "parts", "reached", "total")
 
     def __init__(self, flow: Flow, stage: Stage) -> None:
         self.flow = flow
         self.given = flow.lane.stage(stage)
         self.reached = 0
         """Positions looked at so far; nobody beyond was ever near enough to be asked."""
-        self.still_in: list[tuple[int, Room]] = []
-        """Of those, who takes whatever it is offered, nearest first."""
         self.parts: list[tuple[int, Room, float]] = []
-        """The round's, by weight: `total` is one."""
+        """The round's, by weight, nearest first: `total` is one. After it, those who took all they were offered."""
+        self.nearest = -1
+        """Whom the parts are measured from."""
         self.total = 1.0
 
     def turn_home(self) -> None:
@@ -96,33 +98,42 @@ class _Wanting:
 
     def turn_near(self) -> None:
         """The nearest that is still in, and those within the spread of it."""
-        flow, still_in = self.flow, self.still_in
-        near_ms, spread_ms, rooms, reached = flow.lane.near_ms, flow.lane.spread_ms, flow.rooms, self.reached
-        if not still_in:
+        if not self.parts or self.parts[0][0] != self.nearest:
+            self._turn_to_next()
+        total = 0.0
+        for _, _, part in self.parts:
+            total += part
+        self.total = total
+
+    def _turn_to_next(self) -> None:
+        flow, still_in, reached = self.flow, self.parts, self.reached
+        near_ms, spread_ms, rooms = flow.lane.near_ms, flow.lane.spread_ms, flow.rooms
+        if still_in:
+            nearest = still_in[0][0]
+        else:
             while reached < len(rooms) and rooms[reached].weight <= 0:
                 reached += 1
-            if reached == len(rooms):
-                self.reached, self.parts = reached, []
-                return
-            still_in.append((reached, rooms[reached]))
-            reached += 1
-        nearest_ms = near_ms[still_in[0][0]]
-        while reached < len(rooms):
-            beyond = near_ms[reached] - nearest_ms
-            if beyond >= spread_ms and beyond > 0:
-                break
-            if rooms[reached].weight > 0:
-                still_in.append((reached, rooms[reached]))
-            reached += 1
-        self.reached, total = reached, 0.0
-        parts = []
-        for position, room in still_in:
+            nearest = reached
+        parts: list[tuple[int, Room, float]] = []
+        self.nearest, self.parts, self.reached = nearest, parts, reached
+        if nearest == len(rooms):
+            return
+        nearest_ms = near_ms[nearest]
+        for position, room, _ in still_in:
             beyond = near_ms[position] - nearest_ms
             part = room.weight * (1.0 - beyond / spread_ms) if beyond > 0 else room.weight
             if part > 0:
                 parts.append((position, room, part))
-                total += part
-        self.parts, self.total = parts, total
+        while reached < len(rooms):
+            beyond = near_ms[reached] - nearest_ms
+            if beyond >= spread_ms and beyond > 0:
+                break
+            room = rooms[reached]
+            part = room.weight * (1.0 - beyond / spread_ms) if beyond > 0 else room.weight
+            if part > 0:
+                parts.append((reached, room, part))
+            reached += 1
+        self.reached = reached
 
     def offer(self, asked: list[Room]) -> None:
         """Split what is left over the round's parts, and add it to what each is offered, in its own tokens."""
@@ -138,7 +149,8 @@ class _Wanting:
         lane, demand, given, total = self.flow.lane, self.flow.demand, self.given, self.total
         left, taken = lane.left, 0.0
         still_in = []
-        for position, room, part in self.parts:
+        for place in self.parts:
+            position, room, part = place
             took = whole = left * (part / total) * room.ratio
             if room.share_max < 1.0:
                 took = min(took, max(0.0, room.share_max - lane.total(position)))
@@ -150,7 +162,7 @@ class _Wanting:
                 room.taken += tokens
                 taken += took
             if room.ratio >= 1.0 and took >= whole - NOTHING:
-                still_in.append((position, room))
-        if not everybody_stays:
-            self.still_in = still_in
+                still_in.append(place)
+        # Overload's first round is measured from nobody, and whoever took a part of it is asked again by nearness.
+        self.parts = [] if everybody_stays else still_in
         lane.left = left - taken if left > taken else 0.0

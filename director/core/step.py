@@ -53,7 +53,7 @@ def step(
     settling = now_ms - first_ms <= 1000 * policy.planner.lost_after_s
     memories, fresh_reports = _take_reports(state, before, observations, policy, settling)
     demand = rates(state.last_samples, observations.demand, now_ms)
-    memories = [follow_pinned(m, demand.pinned.get(m.key, 0.0), demand.decided.get(m.key, 0.0), dt_s) for m in memories]
+    memories = follow_pinned(memories, demand.pinned, dt_s)
     routes = follow_routes(state.routes, demand.new, dt_s)
     memories = breakers.turn(memories, fresh_reports, observations, policy, now_ms)
     grades, static = _grades(before, regions, tuple(memories), policy, now_ms)
@@ -64,7 +64,10 @@ def step(
     by_region = {r.region: r for r in region_plans}
     here = rooms(memories, deployments, by_region, demand.decided, policy, static, dt_s)
     admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
-    memories = [_remember(m, r, d, policy, dt_s) for m, r, d in zip(memories, here, deployments, strict=True)]
+    memories = [
+        _remember(m, r, d, demand.decided.get(m.key, 0.0), policy, dt_s)
+        for m, r, d in zip(memories, here, deployments, strict=True)
+    ]
     plan = publish.assemble(
         state.plan,
         region_plans,
@@ -134,9 +137,9 @@ def _grades(
 
 
 def _remember(
-    memory: DeploymentMemory, room: Room, deployment: DeploymentPlan, policy: Policy, dt_s: float
+    memory: DeploymentMemory, room: Room, deployment: DeploymentPlan, decided: float, policy: Policy, dt_s: float
 ) -> DeploymentMemory:
-    """What pace and trim carry to the next tick."""
+    """What pace, trim, and what was decided into it (tokens/s) carry to the next tick."""
     rising = policy.planner.recovery_per_s * dt_s
     may_host = room.usable and room.fresh and room.trial_ratio is None and room.admit_home >= 1.0 - 1e-9
     mode = _trim_mode(room, memory, policy)
@@ -154,6 +157,7 @@ def _remember(
     return structs.replace(
         memory,
         capacity_well=deployment.capacity_well_tokens_per_s,
+        decided_since_report=memory.decided_since_report + decided * dt_s,
         # Slow start is for who was away: a guess too low is no absence.
         admit_home=max(room.admit_home, memory.admit_home) if room.guessed else room.admit_home,
         guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,

@@ -16,10 +16,9 @@ FAILURES = frozenset({"server", "timeout", "connect"})
 
 def from_report(report: DeploymentReport, span_s: float) -> Seen | None:
     """The region's own figures over the span that a report covers."""
-    errors = report.errors_per_s
-    completed = report.completed.requests_per_s if report.completed is not None else None
+    errors, done = report.errors_per_s, report.completed
     failures = (errors.server + errors.timeout + errors.connect) * span_s if errors is not None else 0.0
-    successes = (completed or 0.0) * span_s
+    successes = (done.requests_per_s or 0.0) * span_s if done is not None else 0.0
     if failures == 0 and successes == 0:
         return None
     return Seen(OWN_FIGURES, failures, successes, report.retry_after_s)
