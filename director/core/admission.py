@@ -140,12 +140,12 @@ def _relief(room: Room, settings: Planner) -> float:
     if not (room.usable and room.fresh) or room.trial_ratio is not None:
         return 0.0
     target = settings.home_target
-    full = room.admit_home_raw >= FULL
-    paced = room.admit_home < room.admit_home_raw or (full and room.guest_gate < 1.0)
     if room.guessed and room.capacity > 0 and room.filling.known and room.filling.first < target:
         # Nobody ever measured it: that slots stood empty at the newest report says more than any guess.
         return inf
-    if room.filling.known and room.filling.now < target and not paced:
+    # Whoever comes back knows why it is empty; whoever only takes no guests yet is warm.
+    climbing = room.admit_home < room.admit_home_raw
+    if room.filling.known and room.filling.now < target and not climbing:
         target += (target - room.filling.now) * max(1.0, room.life_s / FILL_S)
     return max(0.0, target * room.capacity - room.taken)
 

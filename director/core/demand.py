@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe, weight
+from director.core.deadband import NOISE_S, Band, Tracker, noise_after, observe, restart, weight
 from director.core.observations import DemandSample
 from director.core.plan import DeploymentKey
 from director.core.request import RouteKey
@@ -39,7 +39,9 @@ KAPPA_SHARED = 3.0
 DECIDED_FAST_S = 10.0
 STEADY = 0.12
 """Decisions are steady while their fast and slow averages differ by no more than this part."""
-ARRIVAL_BAND = Band(fast_s=8.0, slow_s=60.0, sigmas=6.0, floor_ratio=0.15)
+ARRIVAL_BAND = Band(fast_s=60.0, slow_s=60.0, sigmas=4.0, floor_ratio=0.15)
+ARRIVALS_MIN = 8
+"""Reports before their noise is known."""
 KAPPA_STEP, KAPPA_SIGMAS = 0.05, 6.0
 """κ is republished when it has moved by this part of itself, and by so many of its own standard errors."""
 KAPPA_LEARNING_S, KAPPA_LEARNING_STEP = 180.0, 0.01
@@ -113,10 +115,12 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
 
     The first spans of a deployment are left out: what was decided before it was in the plan is not on its account.
     """
-    decided_per_s = memory.decided_since_report / span_s
+    # Where answers are shared there are few decisions, and where each of them happened to go says little.
+    shared = memory.kappa > KAPPA_SHARED
+    decided_per_s = (memory.foreseen_since_report if shared else memory.decided_since_report) / span_s
     counted_s = memory.counted_s + span_s
     if arrived_tokens_per_s is None or counted_s <= NEWCOMER_S:
-        return structs.replace(memory, decided_since_report=0.0, counted_s=counted_s)
+        return structs.replace(memory, decided_since_report=0.0, foreseen_since_report=0.0, counted_s=counted_s)
     counted = Counted(memory.arrived_tokens, memory.decided_tokens, memory.decided_fast, memory.arrivals)
     counted = _count(counted, arrived_tokens_per_s, decided_per_s, span_s, counted_s - NEWCOMER_S, memory.kappa)
     kappa, unexplained = memory.kappa, 0.0
@@ -124,7 +128,7 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
     arrived, decided = counted.arrived, counted.decided
     if decided >= DECIDED_MIN_TOKENS_PER_S and arrived > 0:
         steady = abs(counted.decided_fast - decided) <= STEADY * decided
-        if kappa <= KAPPA_SHARED or steady:
+        if not shared or steady:
             raw = min(KAPPA_MAX, max(KAPPA_MIN, arrived / decided))
             learning = counted.stepped or counted_s - NEWCOMER_S < KAPPA_LEARNING_S
             gap = KAPPA_LEARNING_STEP if learning else _gap(noise, kappa, span_s)
@@ -139,6 +143,7 @@ def correct(memory: DeploymentMemory, arrived_tokens_per_s: float | None, span_s
         decided_fast=counted.decided_fast,
         arrivals=counted.arrivals,
         decided_since_report=0.0,
+        foreseen_since_report=0.0,
         counted_s=counted_s,
         kappa=kappa,
         ratio_last=ratio,
@@ -196,11 +201,32 @@ def _count(known: Counted, arrived: float, decided: float, span_s: float, counte
     slow = known.decided + a * (decided - known.decided)
     if kappa <= KAPPA_SHARED:
         return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, UNFOLLOWED)
-    arrivals = observe(known.arrivals, arrived, span_s, ARRIVAL_BAND)
-    stepped = arrivals.published != known.arrivals.published and known.arrivals.known
+    arrivals = _follow_arrivals(known.arrivals, arrived, span_s)
+    stepped = arrivals.published == arrived != known.arrivals.published and known.arrivals.known
     if stepped and abs(fast - slow) <= STEADY * slow:
-        return Counted(arrivals.published, slow, fast, arrivals, stepped=True)
+        return Counted(arrived, decided, decided, arrivals, stepped=True)
     return Counted(known.arrived + a * (arrived - known.arrived), slow, fast, arrivals)
+
+
+def _follow_arrivals(followed: Tracker, arrived: float, span_s: float) -> Tracker:
+    """A level, slowly averaged, of which two reports in a row must be off to the same side before it steps. The step
+    fell somewhere into the first; the second is the new level, whole. One alone teaches nothing, least of all noise.
+    """
+    if not followed.known:
+        return observe(followed, arrived, span_s, ARRIVAL_BAND)
+    level, samples = followed.published, followed.samples
+    off = max(ARRIVAL_BAND.floor_ratio * level, ARRIVAL_BAND.sigmas * sqrt(followed.noise))
+    before, now = followed.last - level, arrived - level
+    if abs(now) > off:
+        if before * now > 0.0 and abs(before) > off:
+            return restart(followed, arrived, span_s)
+        return structs.replace(followed, last=arrived)
+    last = followed.last if abs(before) <= off else level
+    least = ARRIVAL_BAND.floor_ratio * level if samples >= ARRIVALS_MIN else None
+    early = 1.0 / (samples + 1)
+    level += max(weight(span_s, ARRIVAL_BAND.slow_s), early) * now
+    noise = noise_after(followed.noise, arrived, last, max(weight(span_s, NOISE_S), early), least)
+    return Tracker(level, level, level, noise, arrived, followed.seen_s + span_s, samples + 1)
 
 
 def _add(

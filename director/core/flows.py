@@ -114,6 +114,7 @@ def flows(
             flow.share_overload += now
     memo.reaches = reaches
     for flow in found.values():
+        flow.published = flow.demand
         flow.share_overload = flow.share_overload / flow.demand_now if flow.demand_now > 0.0 else 0.0
     return list(found.values())
 
@@ -121,4 +122,12 @@ def flows(
 def _empty(reach: Reach, rooms: list[Room], spread_ms: float) -> Flow:
     well = [room.capacity_well for room in rooms]
     lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
-    return Flow(0.0, len(rooms) == 1, 0.0, lane, rooms, 0.0)
+    return Flow(0.0, len(rooms) == 1, 0.0, lane, rooms, demand_now=0.0)
+
+
+def foresee(found: Sequence[Flow]) -> None:
+    """What published demand comes to in each room, by its shares."""
+    for flow in found:
+        for taken in (flow.lane.home, flow.lane.overflow, flow.lane.relief, flow.lane.overload):
+            for position, share in taken.items():
+                flow.rooms[position].foreseen += flow.published * share

@@ -37,6 +37,8 @@ class Room(Struct):
     """Its capacity was never measured or configured, nor that of any other of its model."""
     life_s: float = 0.0
     """How long a request stays."""
+    foreseen: float = 0.0
+    """Published demand × shares, in estimated tokens/s: what decisions come to here, without the chance of a pick."""
     share_max: float = 1.0
     """An operator's cap on any route."""
     free: float = 0.0
@@ -79,3 +81,5 @@ class Flow(Struct):
     rooms: list[Room]
     demand_now: float = inf
     """Where it is less, demand has clearly fallen, though that is not published: nobody is refused for what is over."""
+    published: float = 0.0
+    """`demand` as it was before any stage took from it."""

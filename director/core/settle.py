@@ -49,7 +49,8 @@ def settle(rooms: Sequence[Room], flows: Sequence[Flow], stage: Stage) -> None:
         for room in asked:
             # Rounds in which nobody asked would have been taken whole, by whoever was not full.
             room.history += [1.0 if room.free > 0 else 0.0] * (number - len(room.history))
-            room.ratio = 1.0 if room.want <= room.free else max(0.0, room.free / room.want)
+            # Of nothing nothing is taken by who is full: a route whose demand is over opens no room for others.
+            room.ratio = 0.0 if room.free <= 0.0 else 1.0 if room.want <= room.free else room.free / room.want
             room.history.append(room.ratio)
             room.want, room.asked = 0.0, False
         for wants in wanting:

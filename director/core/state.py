@@ -86,6 +86,8 @@ class DeploymentMemory(Struct, frozen=True, array_like=True, gc=False):
     """Variance of that, from successive differences: what κ's deadband is made of."""
     filling: Filling = UNKNOWN
     """Its slots in use by now: what reports said, moved on by what was sent since."""
+    foreseen_since_report: float = 0.0
+    """As `decided_since_report`, by the shares of each decision instead of its pick."""
 
     @property
     def region(self) -> str:

@@ -16,7 +16,7 @@ from director.core import base, breakers, changes, digest, freshness, publish, t
 from director.core.admission import admit
 from director.core.demand import KAPPA_SHARED, follow_pinned, follow_routes, rates
 from director.core.events import Event
-from director.core.flows import Memo, flows, rooms
+from director.core.flows import Memo, flows, foresee, rooms
 from director.core.observations import Observations
 from director.core.plan import DeploymentKey, DeploymentPlan, Freshness, Plan
 from director.core.policy import Policy
@@ -63,9 +63,11 @@ def step(
     served = tuple(sorted({*state.models_served, *(m.model for m in memories)}))
     by_region = {r.region: r for r in region_plans}
     here = rooms(memories, deployments, by_region, demand.decided, policy, static, dt_s)
-    admit(here, flows(routes, here, deployments, region_plans, policy, memo or Memo()), policy.planner)
+    wanting = flows(routes, here, deployments, region_plans, policy, memo or Memo())
+    admit(here, wanting, policy.planner)
+    foresee(wanting)
     memories = [
-        _remember(m, r, d, demand.decided.get(m.key, 0.0), policy, dt_s)
+        _remember(m, r, d, demand.decided.get(m.key, 0.0), demand.pinned.get(m.key, 0.0), policy, dt_s)
         for m, r, d in zip(memories, here, deployments, strict=True)
     ]
     plan = publish.assemble(
@@ -137,7 +139,13 @@ def _grades(
 
 
 def _remember(
-    memory: DeploymentMemory, room: Room, deployment: DeploymentPlan, decided: float, policy: Policy, dt_s: float
+    memory: DeploymentMemory,
+    room: Room,
+    deployment: DeploymentPlan,
+    decided: float,
+    pinned: float,
+    policy: Policy,
+    dt_s: float,
 ) -> DeploymentMemory:
     """What pace, trim, and what was decided into it (tokens/s) carry to the next tick."""
     rising = policy.planner.recovery_per_s * dt_s
@@ -158,6 +166,7 @@ def _remember(
         memory,
         capacity_well=deployment.capacity_well_tokens_per_s,
         decided_since_report=memory.decided_since_report + decided * dt_s,
+        foreseen_since_report=memory.foreseen_since_report + (room.foreseen + pinned) * dt_s,
         # Slow start is for who was away: a guess too low is no absence.
         admit_home=max(room.admit_home, memory.admit_home) if room.guessed else room.admit_home,
         guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,

@@ -19,7 +19,7 @@ def told(memory: DeploymentMemory, arrived: float | None, decided: float, report
     from msgspec import structs
 
     for _ in range(reports):
-        memory = structs.replace(memory, decided_since_report=decided * 5.0)
+        memory = structs.replace(memory, decided_since_report=decided * 5.0, foreseen_since_report=decided * 5.0)
         memory = correct(memory, arrived, 5.0)
     return memory
 
