@@ -84,11 +84,12 @@ def _admit_home(room: Room, settings: Planner) -> None:
     budget = settings.home_target * room.capacity
     if room.pinned > budget:
         room.release = 1.0 - budget / room.pinned
-    stays = min(room.pinned, budget)
+    stays = room.pinned if room.pinned < budget else budget
     room.admit_captive = _ratio(budget - stays, room.captive)
     captive = room.captive * room.admit_captive
     room.admit_home_raw = _ratio(budget - stays - captive, room.offered - room.captive)
-    room.admit_home = min(room.admit_home_raw, room.admit_home_before + room.admit_rise_max)
+    climbed = room.admit_home_before + room.admit_rise_max
+    room.admit_home = climbed if climbed < room.admit_home_raw else room.admit_home_raw
     if room.trial_ratio is not None:
         room.admit_captive = min(room.admit_captive, room.trial_ratio)
         room.admit_home = min(room.admit_home, room.trial_ratio)
@@ -139,19 +140,22 @@ def _relief(room: Room, settings: Planner) -> float:
     """
     if not (room.usable and room.fresh) or room.trial_ratio is not None:
         return 0.0
-    target = settings.home_target
-    if room.guessed and room.capacity > 0 and room.filling.known and room.filling.first < target:
+    target, capacity, filled = settings.home_target, room.capacity, room.filling
+    if room.guessed and capacity > 0 and filled.known and filled.first < target:
         # Nobody ever measured it: that slots stood empty at the newest report says more than any guess.
         return inf
     # Whoever comes back knows why it is empty; whoever only takes no guests yet is warm.
     climbing = room.admit_home < room.admit_home_raw
-    if room.filling.known and room.filling.now < target and not climbing:
-        target += (target - room.filling.now) * max(1.0, room.life_s / FILL_S)
-    return max(0.0, target * room.capacity - room.taken)
+    if 0.0 <= filled.now < target and not climbing:
+        lives = room.life_s / FILL_S
+        target += (target - filled.now) * (lives if lives > 1.0 else 1.0)
+    free = target * capacity - room.taken
+    return free if free > 0.0 else 0.0
 
 
 def _to_ceiling(room: Room, settings: Planner) -> float:
     """Last resort: any usable region, stale ones too, up to the ceiling; never one on trial."""
     if not room.usable or room.trial_ratio is not None:
         return 0.0
-    return max(0.0, settings.overload_ceiling * room.capacity - room.taken)
+    free = settings.overload_ceiling * room.capacity - room.taken
+    return free if free > 0.0 else 0.0

@@ -87,7 +87,8 @@ def observe(memory: BreakerMemory, seen: Sequence[Seen], settings: Breaker, name
         return memory
     tallies = _tally(memory.tallies, seen, settings)
     if memory.state == "closed":
-        return structs.replace(_forget_opens(memory, settings, now_ms), tallies=tallies)
+        memory = _forget_opens(memory, settings, now_ms)
+        return structs.replace(memory, tallies=tallies) if tallies != memory.tallies else memory
     if _agreed(tallies, threshold=1.0):
         return trip(structs.replace(memory, tallies=()), "trial_failed", seen, settings, name, now_ms)
     successes = memory.trial_successes + sum(s.successes for s in seen)
@@ -128,7 +129,7 @@ def open_period_s(opens: int, settings: Breaker, name: str) -> float:
 
 
 def _tally(tallies: tuple[Tally, ...], seen: Sequence[Seen], settings: Breaker) -> tuple[Tally, ...]:
-    if len(seen) == 1 and [t.witness for t in tallies] in ([], [seen[0].witness]):
+    if len(seen) == 1 and (not tallies or (len(tallies) == 1 and tallies[0].witness == seen[0].witness)):
         # As a rule there is but one witness, the region itself.
         only = _count(tallies[0] if tallies else Tally(seen[0].witness), seen[0], settings.successes_to_forget)
         return (only,) if only.failures > 0 else ()
@@ -154,6 +155,8 @@ def _count(tally: Tally, seen: Seen, successes_to_forget: int) -> Tally:
 
 def _agreed(tallies: tuple[Tally, ...], threshold: float) -> bool:
     """The region's own figures reach the threshold, or those of two reporters do, each with at least half of it."""
+    if sum([tally.failures for tally in tallies]) < threshold:
+        return False
     others = []
     for tally in tallies:
         if tally.witness == OWN_FIGURES:

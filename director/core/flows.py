@@ -6,6 +6,7 @@ spread get the same fractions in every round, and are one flow: what a step cost
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from director.core import filling
@@ -120,7 +121,11 @@ def flows(
 
 
 def _empty(reach: Reach, rooms: list[Room], spread_ms: float) -> Flow:
-    well = [room.capacity_well for room in rooms]
+    # Home is near: most of the rooms are beyond the spread, and are looked at only where nobody within it has capacity.
+    within = bisect_right(reach.near_ms, reach.near_ms[0] + spread_ms) if rooms else 0
+    well = [room.capacity_well for room in rooms[:within]]
+    if not any(well):
+        well = [room.capacity_well for room in rooms]
     lane = Lane(reach.near_ms, spread_ms, home_shares(reach.near_ms, well, spread_ms))
     return Flow(0.0, len(rooms) == 1, 0.0, lane, rooms, demand_now=0.0)
 

@@ -159,7 +159,7 @@ def _remember(
         memory.utilisation,
         policy.planner.home_target,
         dt_s,
-        may_rise=trim.full_by_now(room.life_s, limited_s),
+        may_rise=mode == "limits" and trim.full_by_now(room.life_s, limited_s),
         shared=memory.kappa > KAPPA_SHARED,
     )
     return structs.replace(
@@ -169,7 +169,7 @@ def _remember(
         foreseen_since_report=memory.foreseen_since_report + (room.foreseen + pinned) * dt_s,
         # Slow start is for who was away: a guess too low is no absence.
         admit_home=max(room.admit_home, memory.admit_home) if room.guessed else room.admit_home,
-        guest_gate=min(1.0, memory.guest_gate + rising) if may_host else 0.0,
+        guest_gate=(gate if (gate := memory.guest_gate + rising) < 1.0 else 1.0) if may_host else 0.0,
         limited_s=limited_s,
         filling=room.filling,
         trim=raw,

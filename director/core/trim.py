@@ -40,6 +40,8 @@ def move(
     decision.
     """
     if mode == "relaxes":
+        if trim == published == 1.0:
+            return trim, published
         trim = 1.0 + (trim - 1.0) * exp(-dt_s / RELAX_S)
     elif mode == "limits" and utilisation is not None:
         error = home_target - utilisation
