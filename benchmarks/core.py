@@ -2,7 +2,8 @@
 
     python benchmarks/core.py [--quick]
 
-Times are the median of repeated runs in one process, CPU time; sizes are what `tracemalloc` counts.
+Times are the median of repeated runs in one process, CPU time, and for a step the least as well: what neighbours on the
+machine add to a tick is not the step's. Sizes are what `tracemalloc` counts.
 """
 
 from __future__ import annotations
@@ -164,8 +165,8 @@ def demand(policy: Policy, keys: list[RouteKey], second: int, draw: Random, load
 
 def time_step(
     regions: int, models: int, route_count: int, ticks: int = 12, load: float = 0.6
-) -> tuple[float, float, PlannerState, Plan]:
-    """Median milliseconds of a step after two warm ones, the share of new plans, and what they left behind."""
+) -> tuple[float, float, float, PlannerState, Plan]:
+    """Median and least milliseconds of a step after two warm ones, the share of new plans, and what is left."""
     policy = fleet(regions, models)
     keys, draw = routes(policy, route_count), Random(3)
     state, memo, times, plans = PlannerState(), Memo(), [], 0
@@ -184,7 +185,7 @@ def time_step(
             plans += result.plan is not None
         plan = result.plan or plan
     assert plan is not None
-    return statistics.median(times), plans / ticks, state, plan
+    return statistics.median(times), min(times), plans / ticks, state, plan
 
 
 def main() -> None:
@@ -209,17 +210,17 @@ def main() -> None:
     ]
     sizes = [(20, 10, 200), (50, 20, 500)] if quick else [(50, 50, 500), (100, 50, 1000), (200, 50, 2000)]
     for regions, models, route_count in sizes:
-        ms, published, state, plan = time_step(regions, models, route_count)
+        ms, least_ms, published, state, plan = time_step(regions, models, route_count)
         rows.append(
             (
                 f"step, {regions} regions × {models} deployments, {route_count} routes",
-                f"{ms:.0f} ms ({published:.0%} published)",
+                f"{ms:.0f} ms, least {least_ms:.0f} ({published:.0%} published)",
                 "500 ms",
             )
         )
     tracemalloc.start()
     policy = fleet(sizes[-1][0], sizes[-1][1])
-    _, _, state, plan = time_step(*sizes[-1], ticks=1)
+    *_, state, plan = time_step(*sizes[-1], ticks=1)
     before = tracemalloc.get_traced_memory()[0]
     full = RoutingTable(plan, policy, KEYRING)
     index = PlanIndex(policy, plan.regions, plan.deployments)
@@ -235,7 +236,7 @@ def main() -> None:
     rows.append((f"compile a route of {sizes[-1][0]} candidates", f"{one:.0f} µs", ""))
     width = max(len(row[0]) for row in rows)
     for name, value, bound in rows:
-        print(f"{name:<{width}}  {value:>24}  {bound}")
+        print(f"{name:<{width}}  {value:>34}  {bound}")
 
 
 if __name__ == "__main__":
