@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from director.core.demand import correct
 from director.core.plan import DeploymentKey
@@ -16,8 +17,6 @@ KEY = DeploymentKey("eu", "m", "1")
 
 def told(memory: DeploymentMemory, arrived: float | None, decided: float, reports: int = 1) -> DeploymentMemory:
     """Reports each 5 s of these arrivals for these decisions, tokens/s."""
-    from msgspec import structs
-
     for _ in range(reports):
         memory = structs.replace(memory, decided_since_report=decided * 5.0, foreseen_since_report=decided * 5.0)
         memory = correct(memory, arrived, 5.0)
@@ -48,6 +47,33 @@ def test_where_answers_are_shared_a_step_is_seen_in_two_reports(fresh: Deploymen
     assert memory.kappa == pytest.approx(20.0, rel=0.06)
     memory = told(memory, 40_000.0, 1000.0, 2)
     assert memory.kappa == pytest.approx(40.0, rel=0.1)
+
+
+def test_the_report_in_which_a_step_fell_is_not_its_level(fresh: DeploymentMemory) -> None:
+    """It fell late in the first report's interval, which shows a third of it; the second shows it whole. So down too."""
+    memory = told(fresh, 20_000.0, 1000.0, 60)
+    for whole, part in ((40_000.0, 27_000.0), (16_000.0, 32_000.0)):
+        memory = told(told(memory, part, 1000.0), whole, 1000.0)
+        assert memory.kappa == pytest.approx(whole / 1000.0, rel=0.01)
+
+
+def test_one_odd_report_is_no_step(fresh: DeploymentMemory) -> None:
+    """A burst that is over with the next report moves κ no further than an average does, and adds no noise."""
+    memory = told(fresh, 20_000.0, 1000.0, 60)
+    after = told(told(memory, 60_000.0, 1000.0), 20_000.0, 1000.0)
+    assert after.kappa < 25.0
+    assert after.arrivals.noise == pytest.approx(memory.arrivals.noise)
+    assert after.arrivals.published == pytest.approx(20_000.0, rel=0.01)
+
+
+def test_where_answers_are_shared_it_counts_where_they_send_and_not_where_they_went(fresh: DeploymentMemory) -> None:
+    """Two decisions a second: their picks are dice, their shares are not."""
+    draw, memory = Random(1), told(fresh, 20_000.0, 1000.0, 60)
+    for _ in range(120):
+        picked = draw.choice([0.0, 2000.0])
+        memory = structs.replace(memory, decided_since_report=picked * 5.0, foreseen_since_report=5000.0)
+        memory = correct(memory, 20_000.0, 5.0)
+        assert memory.kappa == pytest.approx(20.0, rel=0.06)
 
 
 def test_while_shared_answers_expire_kappa_waits(fresh: DeploymentMemory) -> None:

@@ -282,6 +282,22 @@ def test_errors_and_throttling_lower_the_quality_and_pass() -> None:
     assert world.deployment("eu").quality == 1.0
 
 
+def test_what_shares_send_is_counted_beside_what_picks_did() -> None:
+    """Between two reports: published demand × shares, and what is pinned there, whatever replicas say they picked."""
+    world = two_regions()
+    world.demand[route_to()] = 1350.0
+    world.pinned[route_to()] = {"us": 50.0}
+    world.run(57)
+    before = {m.region: m.foreseen_since_report for m in world.state.deployments}
+    world.tick()
+    (route,) = world.state.routes
+    shares = world.shares()
+    for memory in world.state.deployments:
+        pinned = 50.0 if memory.region == "us" else 0.0
+        gained = memory.foreseen_since_report - before[memory.region]
+        assert gained == pytest.approx(route.new.published * shares[memory.region] + pinned, rel=0.01)
+
+
 def test_a_version_upgrade_keeps_the_regions_place() -> None:
     """A new version in the place of an old one goes on from where that was, not from zero."""
     world = two_regions()
