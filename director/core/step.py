@@ -166,7 +166,7 @@ def _remember(
         memory,
         capacity_well=deployment.capacity_well_tokens_per_s,
         decided_since_report=memory.decided_since_report + decided * dt_s,
-        foreseen_since_report=memory.foreseen_since_report + (room.foreseen + pinned) * dt_s,
+        foreseen_since_report=memory.foreseen_since_report + (room.foreseen + pinned * (1.0 - room.release)) * dt_s,
         # Slow start is for who was away: a guess too low is no absence.
         admit_home=max(room.admit_home, memory.admit_home) if room.guessed else room.admit_home,
         guest_gate=(gate if (gate := memory.guest_gate + rising) < 1.0 else 1.0) if may_host else 0.0,
