@@ -8,8 +8,8 @@ apart, in the replicas' estimated tokens per second. A replica whose row is late
 both smoothed alike. It absorbs wrong token estimates, resolvers that share one DNS answer among many, and an L7 that
 reuses a decision. Where answers are shared (κ above `KAPPA_SHARED`) there are few decisions, and three things differ:
 what was decided is published demand × shares, for where a few decisions happened to go is chance; a step is seen in
-arrivals alone, so when decisions have been steady a step of arrivals is taken into κ at once, from the first report that
-holds it whole; and while they are not, κ waits, because arrivals then follow decisions only as answers expire, and
+arrivals alone, so when decisions have been steady a step of arrivals is taken into κ at once, from the first report to
+hold it whole; and while they are not, κ waits, because arrivals then follow decisions only as answers expire, and
 following them would ring. Arrivals beyond `KAPPA_MAX` times the decided are nobody's we know: background, which cannot
 move.
 """

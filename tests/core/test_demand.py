@@ -50,7 +50,7 @@ def test_where_answers_are_shared_a_step_is_seen_in_two_reports(fresh: Deploymen
 
 
 def test_the_report_in_which_a_step_fell_is_not_its_level(fresh: DeploymentMemory) -> None:
-    """It fell late in the first report's interval, which shows a third of it; the second shows it whole. So down too."""
+    """It fell late in the first report's interval, which shows a third of it; the second shows it whole. Down as up."""
     memory = told(fresh, 20_000.0, 1000.0, 60)
     for whole, part in ((40_000.0, 27_000.0), (16_000.0, 32_000.0)):
         memory = told(told(memory, part, 1000.0), whole, 1000.0)
