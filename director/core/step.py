@@ -183,4 +183,8 @@ def _trim_mode(room: Room, memory: DeploymentMemory, policy: Policy) -> trim.Mod
     if room.admit_home < room.admit_home_raw - 1e-6 or memory.quality < 1.0:
         # Pace, a trial, or errors are what limits: a region is emptier than its target for that reason.
         return "waits"
-    return "waits" if room.taken > policy.planner.home_target * room.capacity * 1.001 else "limits"
+    target, used = policy.planner.home_target, memory.utilisation
+    if room.taken <= target * room.capacity * 1.001:
+        return "limits"
+    # Filled beyond the target on purpose: that it is full says nothing, and that it is not, that the estimate is low.
+    return "limits" if used is not None and used < target else "waits"

@@ -298,6 +298,20 @@ def test_what_shares_send_is_counted_beside_what_picks_did() -> None:
         assert gained == pytest.approx(route.new.published * shares[memory.region] + pinned, rel=0.01)
 
 
+def test_a_trim_that_fell_too_far_rises_while_relief_fills_what_stands_empty() -> None:
+    """A region at 70 % of its slots, whose trim says that it is full: relief serves them, and the trim is mended."""
+    policy = make_policy(
+        {"eu": Region("https://eu", ("EU",))}, {"any": Tenant(Residency(anywhere=True), on_overload="refuse")}
+    )
+    world = World(policy, {"eu": Site()}, {route_to(): 700.0})
+    world.run(60)
+    fallen = [structs.replace(m, trim=0.6, trim_published=0.6) for m in world.state.deployments]
+    world.state = structs.replace(world.state, deployments=tuple(fallen))
+    world.run(90)
+    assert world.deployment("eu").trim > 0.75
+    assert world.shares()["refused"] < 0.05
+
+
 def test_a_version_upgrade_keeps_the_regions_place() -> None:
     """A new version in the place of an old one goes on from where that was, not from zero."""
     world = two_regions()
