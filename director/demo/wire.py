@@ -45,10 +45,10 @@ class Server:
     def alive(self) -> bool:
         return self._server is not None
 
-    async def listen(self, port: int) -> None:
+    async def listen(self, port: int, host: str = "127.0.0.1") -> None:
         """Raises OSError when the port is taken."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, "127.0.0.1", port, reuse_address=True)
+        self._server = await loop.create_server(self._connection, host, port, reuse_address=True)
         self.port = port or self._server.sockets[0].getsockname()[1]
 
     def die(self) -> None:

@@ -11,10 +11,10 @@ from director.demo.wire import Handler, Request, Response, Server
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
+async def serving(handler: Handler, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """The base URL of a server that answers with `handler`."""
     server = Server(handler)
-    await server.listen(0)
+    await server.listen(0, host)
     try:
         yield f"http://127.0.0.1:{server.port}"
     finally:

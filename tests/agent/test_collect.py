@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from director.agent.collect import Collector
-from director.agent.config import AgentConfig, DeploymentConfig, DirectorEndpoint, Source
+from director.agent.config import AgentConfig, DeploymentConfig, DirectorEndpoint, DnsSource, Source
 from director.agent.discovery import DiscoveryFailed, Files
 from director.agent.summary import Summary
 from director.core.report import Scraped
@@ -218,8 +218,6 @@ async def test_a_broken_or_missing_file_takes_no_replica_away(tmp_path: Path) ->
 
 async def test_a_name_is_resolved_to_every_address() -> None:
     """localhost stands for a headless service; one that does not resolve is named."""
-    from director.agent.config import DnsSource
-
     async with serving(saying(vllm_dump())) as url:
         port = int(url.rsplit(":", 1)[1])
         collector = Collector(config(Source(dns=DnsSource("127.0.0.1", port)), Source(dns=DnsSource("no.invalid", 1))))
@@ -228,6 +226,39 @@ async def test_a_name_is_resolved_to_every_address() -> None:
         await collector.close()
     assert summary.report.replicas.ready == 1
     assert any("no.invalid" in problem for problem in summary.problems)
+
+
+async def test_a_name_with_many_addresses_is_resolved_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headless service grows, shrinks, and is not found for a while: who is read follows, and a failed lookup takes
+    nobody away.
+    """
+    addresses: list[str] = ["127.0.0.1"]
+
+    async def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        assert host == "llama.svc"
+        if not addresses:
+            raise OSError("no such name")
+        return [(2, 1, 6, "", (address, port)) for address in addresses]
+
+    async with serving(saying(vllm_dump()), host="0.0.0.0") as url:
+        port = int(url.rsplit(":", 1)[1])
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        collector = Collector(config(Source(dns=DnsSource("llama.svc", port, refresh_s=0.05))))
+        running = asyncio.create_task(collector.run())
+
+        def ready() -> int:
+            return collector.summaries()[0].report.replicas.ready
+
+        await until(lambda: ready() == 1)
+        addresses[:] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+        await until(lambda: ready() == 3)
+        addresses[:] = []
+        await until(lambda: any("no such name" in problem for problem in collector.summaries()[0].problems))
+        assert ready() == 3
+        addresses[:] = ["127.0.0.3"]
+        await until(lambda: ready() == 1)
+        running.cancel()
+        await collector.close()
 
 
 async def test_a_reader_that_breaks_on_a_dump_costs_its_own_replica_only() -> None:
