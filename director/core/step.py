@@ -186,5 +186,5 @@ def _trim_mode(room: Room, memory: DeploymentMemory, policy: Policy) -> trim.Mod
     target, used = policy.planner.home_target, memory.utilisation
     if room.taken <= target * room.capacity * 1.001:
         return "limits"
-    # Filled beyond the target on purpose: that it is full says nothing, and that it is not, that the estimate is low.
-    return "limits" if used is not None and used < target else "waits"
+    # Filled beyond the target on purpose: that it is full says nothing, and that it is not, that the trim fell too far.
+    return "limits" if memory.trim < 1.0 and used is not None and used < target else "waits"

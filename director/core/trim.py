@@ -1,7 +1,7 @@
 """The trim: a slow integral that mends what feed-forward gets wrong. Moves only while capacity is what limits.
 
 While a deployment is filled beyond its home target on purpose (relief, overload), that it is full says nothing about
-the estimate, and the trim waits; that it is not full even so says that the estimate is too low, and the trim rises. And
+the estimate, and the trim waits; that it is not full even so says that a trim below 1 fell too far: it rises. And
 a deployment that has just begun to shed is not full yet: utilisation follows only as requests end, so the trim rises no
 sooner than `LIVES` request lives after that. It falls at once.
 """
