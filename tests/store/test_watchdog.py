@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 
 import pytest
@@ -11,7 +12,8 @@ from director.store.watchdog import Watchdog
 
 @pytest.fixture
 def watched():
-    process = subprocess.Popen(["sleep", "600"])
+    # A shell's background jobs ignore SIGINT, and so would whatever they start, this one too.
+    process = subprocess.Popen(["sleep", "600"], preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     yield process
     process.kill()
     process.wait()
